@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# Libraries beyond libc, gathered in one interface target; docs/dependencies.md says why each.
+add_library(plb_dependencies INTERFACE)
+
+set(PLB_DNNL "auto" CACHE STRING "oneDNN: auto, on or off")
+set_property(CACHE PLB_DNNL PROPERTY STRINGS auto on off)
+if(NOT PLB_DNNL STREQUAL "off")
+  find_package(dnnl CONFIG QUIET)
+  if(dnnl_FOUND)
+    target_link_libraries(plb_dependencies INTERFACE DNNL::dnnl)
+    target_compile_definitions(plb_dependencies INTERFACE PLB_HAVE_DNNL=1)
+  elseif(PLB_DNNL STREQUAL "on")
+    message(FATAL_ERROR "PLB_DNNL=on, but oneDNN was not found (Debian: libdnnl-dev)")
+  endif()
+endif()
+
+find_package(JPEG REQUIRED)
+find_package(PNG REQUIRED)
+find_package(ZLIB REQUIRED)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+target_link_libraries(plb_dependencies INTERFACE JPEG::JPEG PNG::PNG ZLIB::ZLIB PkgConfig::JANSSON
+                                                 ${CMAKE_DL_LIBS})
