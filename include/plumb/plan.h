@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running programs. A plan is a program made ready for one device: passes done, kernels chosen,
+// every byte placed. Making it may be slow; running it allocates nothing.
+#ifndef PLUMB_PLAN_H
+#define PLUMB_PLAN_H
+
+#include "plumb/graph.h"
+
+typedef struct plb_plan plb_plan;
+
+typedef enum plb_level {
+    PLB_LEVEL_PLAN,   // prepared once, then launched
+    PLB_LEVEL_INTERP, // op by op: looked up, allocated and freed as it goes, no passes
+    PLB_LEVEL_REPLAY, // the plan captured as one device graph
+} plb_level;
+
+typedef struct plb_plan_options {
+    plb_level level;
+    int threads;        // 0: as many as the machine gives this process
+    bool deterministic; // kernel choices that do not depend on timing
+    bool no_winograd;
+    bool no_fusion;
+    bool no_tuning;     // the first kernel that does not refuse, without timing candidates
+    bool profile;       // take each op's time (plb_plan_op_time)
+} plb_plan_options;
+
+// Borrows the graph's model, which must outlive the plan. NULL options: all defaults.
+PLB_API PLB_MUST_USE plb_status plb_plan_new(const plb_graph *graph,
+                                             const plb_plan_options *options, plb_plan **out);
+PLB_API void plb_plan_free(plb_plan *plan);
+
+// The buffer of an input, to be filled before a run; plain and dense; kept from run to run.
+PLB_API PLB_MUST_USE plb_status plb_plan_input(plb_plan *plan, const char *name, plb_tensor *out);
+// The buffer of an output, valid after a run until the next one; any layout.
+PLB_API PLB_MUST_USE plb_status plb_plan_output(plb_plan *plan, const char *name, plb_tensor *out);
+PLB_API PLB_MUST_USE plb_status plb_plan_run(plb_plan *plan);
+// An f32 output of one element, as a number.
+PLB_API PLB_MUST_USE plb_status plb_plan_scalar(plb_plan *plan, const char *name, double *out);
+
+// Where the planned bytes go.
+typedef struct plb_plan_bytes {
+    size_t weights;     // parameters and buffers of the model, packed copies, folded constants
+    size_t activations; // values of the program, inputs and outputs included
+    size_t gradients;
+    size_t optimizer;
+    size_t workspace;
+    size_t total;       // activations, gradients and workspace share one slab: less than their sum
+} plb_plan_bytes;
+PLB_API plb_plan_bytes plb_plan_memory(const plb_plan *plan);
+
+// One executed node.
+typedef struct plb_plan_op {
+    const char *op;     // "conv"
+    const char *scope;  // "layer1.0.conv1"
+    const char *kernel; // "winograd"
+    const char *choice; // "f4 private tb=48"
+    const char *refused; // why better kernels were not taken, "" if none; borrowed from the plan
+    double flops, bytes;
+    int64_t calls, time_ns; // with options.profile
+    plb_type type;          // of its first output
+    plb_layout layout;
+} plb_plan_op;
+PLB_API int plb_plan_op_count(const plb_plan *plan);
+PLB_API plb_plan_op plb_plan_op_info(const plb_plan *plan, int index);
+PLB_API void plb_plan_reset_times(plb_plan *plan);
+// What each pass did, one line each. Borrowed.
+PLB_API const char *plb_plan_report(const plb_plan *plan);
+
+#endif

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a device offers the planner and the executors: memory, streams, events, capture, and lists
+// of kernels. One const table a backend; the CPU's is linked in, others are modules opened at run
+// time. Nothing above this line knows which device it talks to.
+#ifndef PLB_ENGINE_DEVICE_DEVICE_H
+#define PLB_ENGINE_DEVICE_DEVICE_H
+
+#include "engine/ops/op.h"
+
+typedef struct plb_device plb_device;     // one physical device
+typedef struct plb_stream plb_stream;     // work in order, asynchronous to the caller
+typedef struct plb_event plb_event;       // a point in a stream
+typedef struct plb_capture plb_capture;   // recorded work that can be replayed
+
+// What a kernel is asked about: the node with final shapes, dtypes, layouts and strides, no data.
+typedef struct plb_query {
+    plb_op_id op;
+    const void *attrs;
+    int n_in, n_out;
+    const plb_tensor *in, *out;
+    unsigned constant;  // bit i: input i keeps its value from run to run, so packing it pays
+    int threads;        // of the CPU
+    bool deterministic; // the same bits in every run are asked for
+    bool no_winograd;
+} plb_query;
+
+// A kernel made ready for one node. Owned by the plan, which calls `release` once.
+typedef struct plb_launch {
+    void *state;
+    void (*release)(void *state);        // may be NULL
+    plb_status (*pack)(void *state, const plb_call *call, void *packed); // NULL: nothing to pack
+    plb_status (*run)(void *state, const plb_call *call, plb_stream *stream);
+    size_t workspace_bytes, packed_bytes;
+    double flops;      // arithmetic that this algorithm executes
+    double bytes;      // memory it must at least move
+    char text[64];     // the choice: algorithm, variant, blocking
+} plb_launch;
+
+// Way of computing an op. `refuse` gives the reason why not, static text, or NULL.
+typedef struct plb_kernel {
+    const char *name;
+    plb_op_id op; // PLB_OP_COUNT: any that `refuse` accepts
+    const char *(*refuse)(const plb_query *q);
+    PLB_MUST_USE plb_status (*prepare)(const plb_query *q, plb_launch *out);
+} plb_kernel;
+
+typedef struct plb_backend {
+    const char *name; // "cpu"
+    int (*device_count)(void);
+    PLB_MUST_USE plb_status (*open)(int index, plb_device **out);
+    void (*close)(plb_device *device);
+    const char *(*describe)(const plb_device *device);
+
+    // Memory. `copy` is ordered in the stream; host memory on both sides is legal everywhere.
+    PLB_MUST_USE plb_status (*alloc)(plb_device *device, size_t size_bytes, void **out);
+    void (*free)(plb_device *device, void *memory);
+    PLB_MUST_USE plb_status (*copy)(plb_stream *stream, void *to, const void *from,
+                                    size_t size_bytes);
+
+    // Streams. `enqueue` runs a host function in order with the rest of the stream.
+    PLB_MUST_USE plb_status (*stream_new)(plb_device *device, plb_stream **out);
+    void (*stream_free)(plb_stream *stream);
+    PLB_MUST_USE plb_status (*enqueue)(plb_stream *stream, plb_status (*work)(void *context),
+                                       void *context);
+    PLB_MUST_USE plb_status (*wait)(plb_stream *stream); // and the first error of its work
+    PLB_MUST_USE plb_status (*event_new)(plb_device *device, plb_event **out);
+    void (*event_free)(plb_event *event);
+    PLB_MUST_USE plb_status (*record)(plb_stream *stream, plb_event *event);
+    PLB_MUST_USE plb_status (*wait_event)(plb_stream *stream, plb_event *event);
+    PLB_MUST_USE plb_status (*elapsed_ns)(const plb_event *from, const plb_event *to,
+                                          int64_t *out_ns);
+
+    // Capture. Between begin and end, work is recorded and not run.
+    PLB_MUST_USE plb_status (*capture_begin)(plb_stream *stream);
+    PLB_MUST_USE plb_status (*capture_end)(plb_stream *stream, plb_capture **out);
+    PLB_MUST_USE plb_status (*replay)(plb_stream *stream, plb_capture *capture);
+    void (*capture_free)(plb_capture *capture);
+
+    // Kernels of an op, best first, NULL at the end; never NULL itself.
+    const plb_kernel *const *(*kernels)(plb_op_id op);
+    // The layout in which spatial ops of this device run best for these operands.
+    plb_layout (*spatial_layout)(const plb_query *q);
+} plb_backend;
+
+PLB_API extern const plb_backend plb_backend_cpu;
+
+#endif

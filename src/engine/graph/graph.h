@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The graph's insides, for passes, autodiff and the planner. Nodes stand in execution order; a
+// node's inputs come before it; its outputs are consecutive values.
+#ifndef PLB_ENGINE_GRAPH_GRAPH_H
+#define PLB_ENGINE_GRAPH_GRAPH_H
+
+#include "base/core/arena.h"
+#include "base/core/hash.h"
+#include "engine/ops/op.h"
+
+typedef struct plb_node {
+    plb_op_id op;
+    int n_in, n_out;
+    const plb_value *in; // arena of the graph
+    plb_value out;       // the first of n_out
+    const void *attrs;   // op->attrs_bytes of them
+    const char *scope;   // dotted name of where it was built; "" at the top
+    plb_graph *region[PLB_MAX_REGIONS];
+    int device; // index into the plan's devices
+} plb_node;
+
+typedef struct plb_value_info {
+    plb_type type;
+    plb_layout layout;
+    int node;         // the node that makes it
+    plb_value count;  // see plb_value_count
+} plb_value_info;
+
+typedef struct plb_graph_output {
+    const char *name;
+    plb_value value;
+} plb_graph_output;
+
+struct plb_graph {
+    plb_model *model;
+    plb_arena *arena;
+    const char *name;
+    bool training;
+    plb_status status; // of the first failure
+    char *error;       // its text
+
+    plb_node *nodes;
+    int n_nodes, nodes_capacity;
+    plb_value_info *values;
+    int n_values, values_capacity;
+    plb_graph_output *outputs;
+    int n_outputs, outputs_capacity;
+
+    const char **scopes; // stack of dotted names, each with all that is open
+    int n_scopes, scopes_capacity;
+    int next_random; // ids of random nodes, so that no two draw the same numbers
+};
+
+// Attributes of the frame's ops.
+typedef struct plb_input_attrs {
+    const char *name; // arena
+} plb_input_attrs;
+typedef struct plb_constant_attrs {
+    plb_type type;
+    const void *data; // arena, plain and dense
+} plb_constant_attrs;
+typedef struct plb_variable_attrs { // read, assign
+    int variable;
+} plb_variable_attrs;
+
+// A graph outside any program list: for plans (passes write into fresh ones) and regions.
+plb_graph *plb_graph_new(plb_model *model, const char *name);
+void plb_graph_free(plb_graph *graph);
+
+// Appends a node whose output types are given instead of inferred; used by passes.
+plb_value plb_append_node(plb_graph *graph, const plb_node *node, const plb_type *out_types);
+
+// Opens a scope by its whole dotted name, whatever is open; plb_scope_pop closes it.
+void plb_scope_enter(plb_graph *graph, const char *scope);
+
+// Whether a node changes state or talks to the outside, so that dead-code removal must keep it.
+bool plb_node_is_effect(const plb_node *node);
+
+typedef struct plb_variable {
+    char *name;
+    plb_type type;
+    plb_role role;
+    plb_init init;
+    void *data; // host storage in a slab, NULL until allocated
+} plb_variable;
+
+struct plb_model {
+    plb_graph **programs;
+    int n_programs, programs_capacity;
+    plb_variable *variables;
+    int n_variables, variables_capacity;
+    plb_map *by_name;
+    void **slabs; // persistent memory, one more each time variables were added
+    int n_slabs, slabs_capacity;
+    size_t slab_bytes[PLB_ROLE_COUNT];
+    uint64_t version; // grows when somebody writes variables from outside a plan, or a plan assigns
+    uint64_t seed;
+};
+
+// Places all variables that have no storage yet in one new slab and initialises them.
+PLB_MUST_USE plb_status plb_model_allocate(plb_model *model);
+
+// Grows an array of `size_bytes` elements to hold `need`; PLB_ENOMEM leaves it alive.
+PLB_MUST_USE plb_status plb_reserve(void *array_pointer, int *capacity, int need,
+                                    size_t size_bytes);
+
+#endif
