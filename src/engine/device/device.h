@@ -31,17 +31,24 @@ typedef struct plb_launch {
     plb_status (*pack)(void *state, const plb_call *call, void *packed); // NULL: nothing to pack
     plb_status (*run)(void *state, const plb_call *call, plb_stream *stream);
     size_t workspace_bytes, packed_bytes;
+    unsigned packed_inputs;              // bit i: run reads input i only through `packed`
     double flops;      // arithmetic that this algorithm executes
     double bytes;      // memory it must at least move
-    char text[64];     // the choice: algorithm, variant, blocking
 } plb_launch;
+
+enum { PLB_CHOICE_BYTES = 64 }; // of the text that names a variant and its blocking
 
 // Way of computing an op. `refuse` gives the reason why not, static text, or NULL.
 typedef struct plb_kernel {
     const char *name;
     plb_op_id op; // PLB_OP_COUNT: any that `refuse` accepts
     const char *(*refuse)(const plb_query *q);
-    PLB_MUST_USE plb_status (*prepare)(const plb_query *q, plb_launch *out);
+    // Variants worth timing against each other, best guess first; NULL: only "".
+    int (*choices)(const plb_query *q, char out[][PLB_CHOICE_BYTES], int max);
+    // `choice` is one of those texts, perhaps from a cache of an earlier version: one that means
+    // nothing is PLB_EUNSUPPORTED.
+    PLB_MUST_USE plb_status (*prepare)(const plb_query *q, const char *choice, plb_launch *out);
+    bool tuned; // compare with the kernels after it by timing instead of by order
 } plb_kernel;
 
 typedef struct plb_backend {

@@ -111,12 +111,14 @@ void plb_gradients(plb_graph *graph, plb_value loss, const plb_value *wrt, int n
     }
     for (int i = 0; i < r.n_values; i++) r.dvalue[i] = PLB_NONE;
     mark_dependents(&r, wrt, n);
+    graph->differentiating = true;
     r.dvalue[loss] = ones_like(graph, loss);
     for (int i = graph->values[loss].node; i >= 0 && !graph->status; i--) visit(&r, i);
     for (int i = 0; i < n && !graph->status; i++) {
         if (wrt[i] >= 0 && wrt[i] < r.n_values) out[i] = r.dvalue[wrt[i]];
     }
 out:
+    graph->differentiating = false;
     plb_free(r.dvalue);
     plb_free(r.reaches);
 }

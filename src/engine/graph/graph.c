@@ -37,7 +37,7 @@ plb_graph *plb_graph_new(plb_model *model, const char *name) {
 
 void plb_graph_free(plb_graph *graph) {
     if (!graph) return;
-    for (int i = 0; i < graph->n_nodes; i++) {
+    for (int i = 0; i < graph->n_nodes && !graph->borrows_regions; i++) {
         for (int r = 0; r < PLB_MAX_REGIONS; r++) plb_graph_free(graph->nodes[i].region[r]);
     }
     plb_free(graph->nodes);
@@ -114,6 +114,7 @@ plb_value plb_append_node(plb_graph *graph, const plb_node *node, const plb_type
     copy.attrs = attrs_bytes ? plb_arena_copy(graph->arena, node->attrs, attrs_bytes) : NULL;
     copy.scope = plb_arena_strdup(graph->arena, node->scope);
     copy.out = graph->n_values;
+    copy.backward |= graph->differentiating;
     plb_status status = PLB_OK;
     if (!copy.in || (attrs_bytes && !copy.attrs) || !copy.scope) {
         status = plb_fail(PLB_ENOMEM, "out of memory for a node");

@@ -16,7 +16,8 @@ typedef struct plb_node {
     const void *attrs;   // op->attrs_bytes of them
     const char *scope;   // dotted name of where it was built; "" at the top
     plb_graph *region[PLB_MAX_REGIONS];
-    int device; // index into the plan's devices
+    int device;    // index into the plan's devices
+    bool backward; // appended by plb_gradients
 } plb_node;
 
 typedef struct plb_value_info {
@@ -36,6 +37,8 @@ struct plb_graph {
     plb_arena *arena;
     const char *name;
     bool training;
+    bool borrows_regions; // a pass made it; the regions belong to the program it came from
+    bool differentiating; // plb_gradients is at work
     plb_status status; // of the first failure
     char *error;       // its text
 

@@ -19,8 +19,8 @@ enum plb_op_flags {
     // Output element i depends on input elements i alone, after broadcasting; the same in any
     // layout. The chain fuser and the pointwise kernels know these ops by id.
     PLB_OP_POINTWISE = 1 << 0,
-    // x[N,C,spatial…] in input 0 and output 0, and the op is the same in any channel order: the
-    // layout pass may run it channels-last.
+    // Works on x[N,C,spatial…] and may run channels-last: `spatial_in` and `spatial_out` say which
+    // operands have that form.
     PLB_OP_SPATIAL = 1 << 1,
     // Output 0 is input 0 seen with another shape or strides; see `view`.
     PLB_OP_VIEW = 1 << 2,
@@ -35,6 +35,10 @@ enum plb_op_flags {
     PLB_OP_COMMUTES = 1 << 6,
     // Integer results, or no derivative anywhere that matters (floor, comparisons, arg-max).
     PLB_OP_NO_GRAD = 1 << 7,
+    // Reads inputs of any layout through their strides; output 0 takes the layout of input 0 when
+    // the ranks are equal (PLB_OP_FOLLOWS), or is plain (PLB_OP_STRIDED).
+    PLB_OP_FOLLOWS = 1 << 8,
+    PLB_OP_STRIDED = 1 << 9,
 };
 
 enum { PLB_MAX_REGIONS = 2 };
@@ -85,6 +89,8 @@ typedef struct plb_op {
     unsigned flags;
     size_t attrs_bytes; // 0: none
     int min_in, max_in;
+    // SPATIAL ops: bit i: input i, output i is [N,C,spatial…]. Both 0: input 0 and all outputs.
+    unsigned spatial_in, spatial_out;
 
     // Types of outputs from types of inputs; PLB_EINVAL with what was expected and found. One that
     // makes counts (see plb_value_count) sets count_of in its builder.

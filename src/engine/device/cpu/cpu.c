@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU as a device: host memory, a thread a stream, and the kernels of kernels.def.
+#include "engine/device/cpu/cpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/core/alloc.h"
+#include "base/core/status.h"
+
+struct plb_device {
+    int index;
+};
+
+static struct plb_device the_cpu;
+
+static int device_count(void) {
+    return 1;
+}
+
+static plb_status open_device(int index, plb_device **out) {
+    *out = NULL;
+    if (index != 0) return plb_fail(PLB_EINVAL, "cpu:%d: there is one CPU device, cpu:0", index);
+    *out = &the_cpu;
+    return PLB_OK;
+}
+
+static void close_device(plb_device *device) {
+    (void)device;
+}
+
+static const char *describe(const plb_device *device) {
+    (void)device;
+    return plb_isa_name(plb_cpu_isa());
+}
+
+static plb_status alloc_memory(plb_device *device, size_t size_bytes, void **out) {
+    (void)device;
+    *out = plb_alloc_slab(size_bytes);
+    return *out ? PLB_OK : plb_fail(PLB_ENOMEM, "out of memory for a slab of %zu bytes", size_bytes);
+}
+
+static void free_memory(plb_device *device, void *memory) {
+    (void)device;
+    plb_free(memory);
+}
+
+typedef struct copy_work {
+    void *to;
+    const void *from;
+    size_t size_bytes;
+} copy_work;
+
+static plb_status do_copy(void *context) {
+    copy_work *w = context;
+    memcpy(w->to, w->from, w->size_bytes);
+    plb_free(w);
+    return PLB_OK;
+}
+
+static plb_status copy(plb_stream *stream, void *to, const void *from, size_t size_bytes) {
+    if (!stream) {
+        memcpy(to, from, size_bytes);
+        return PLB_OK;
+    }
+    copy_work *w = plb_alloc(sizeof *w);
+    if (!w) return plb_fail(PLB_ENOMEM, "out of memory for a copy");
+    *w = (copy_work){to, from, size_bytes};
+    plb_status status = plb_cpu_enqueue(stream, do_copy, w);
+    if (status) plb_free(w);
+    return status;
+}
+
+plb_isa plb_cpu_isa(void) {
+    static plb_isa isa = (plb_isa)-1;
+    if (isa != (plb_isa)-1) return isa;
+    plb_isa best = PLB_ISA_PORTABLE;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) best = PLB_ISA_AVX2;
+    if (best == PLB_ISA_AVX2 && __builtin_cpu_supports("avx512f") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq")) {
+        best = PLB_ISA_AVX512;
+    }
+#endif
+    const char *wish = getenv("PLUMB_ISA");
+    for (plb_isa lower = PLB_ISA_PORTABLE; wish && lower < best; lower++) {
+        if (strcmp(wish, plb_isa_name(lower)) == 0) best = lower;
+    }
+    return isa = best;
+}
+
+const char *plb_isa_name(plb_isa isa) {
+    return isa == PLB_ISA_AVX512 ? "avx512" : isa == PLB_ISA_AVX2 ? "avx2" : "portable";
+}
+
+// Channels last: what oneDNN's matrix kernels and our own Winograd read with whole vectors, and
+// concatenation, slicing and pooling need no padding of channels.
+static plb_layout spatial_layout(const plb_query *q) {
+    int rank = q->in[0].shape.rank;
+    bool floats = q->in[0].dtype == PLB_F32;
+    return (plb_layout){rank >= 3 && rank <= 5 && floats ? PLB_LAYOUT_NHWC : PLB_LAYOUT_PLAIN, 0};
+}
+
+const plb_backend plb_backend_cpu = {
+    .name = "cpu",
+    .device_count = device_count,
+    .open = open_device,
+    .close = close_device,
+    .describe = describe,
+    .alloc = alloc_memory,
+    .free = free_memory,
+    .copy = copy,
+    .stream_new = plb_cpu_stream_new,
+    .stream_free = plb_cpu_stream_free,
+    .enqueue = plb_cpu_enqueue,
+    .wait = plb_cpu_wait,
+    .event_new = plb_cpu_event_new,
+    .event_free = plb_cpu_event_free,
+    .record = plb_cpu_record,
+    .wait_event = plb_cpu_wait_event,
+    .elapsed_ns = plb_cpu_elapsed_ns,
+    .capture_begin = plb_cpu_capture_begin,
+    .capture_end = plb_cpu_capture_end,
+    .replay = plb_cpu_replay,
+    .capture_free = plb_cpu_capture_free,
+    .kernels = plb_cpu_kernels,
+    .spatial_layout = spatial_layout,
+};

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The passes, in the order in which a plan applies them. Each reads *graph, puts a better graph in
+// its place (the old one is freed), and appends one line to the report.
+#ifndef PLB_ENGINE_GRAPH_PASS_H
+#define PLB_ENGINE_GRAPH_PASS_H
+
+#include "engine/device/device.h"
+#include "engine/graph/graph.h"
+#include "engine/graph/rewrite.h"
+
+typedef struct plb_pass_context {
+    const plb_backend *backend;
+    int threads;
+    plb_strbuf *report;
+} plb_pass_context;
+
+typedef plb_status (*plb_pass)(plb_graph **graph, const plb_pass_context *context);
+
+// Merges equal nodes, then drops what no output and no effect needs.
+PLB_MUST_USE plb_status plb_pass_clean(plb_graph **graph, const plb_pass_context *context);
+// Inference: batch_norm_infer behind a convolution becomes part of its weights and bias.
+PLB_MUST_USE plb_status plb_pass_fold_norm(plb_graph **graph, const plb_pass_context *context);
+// Bias, residual and activation move into the convolution, product or norm before them.
+PLB_MUST_USE plb_status plb_pass_fuse_epilogue(plb_graph **graph,
+                                               const plb_pass_context *context);
+// The mask of a ReLU moves into the gradient of the batch norm before it.
+PLB_MUST_USE plb_status plb_pass_fuse_norm_grad(plb_graph **graph,
+                                                const plb_pass_context *context);
+// Pointwise nodes with one consumer become one `fused` node with it.
+PLB_MUST_USE plb_status plb_pass_fuse_chain(plb_graph **graph, const plb_pass_context *context);
+// Gives every value a layout and inserts reorders where they meet.
+PLB_MUST_USE plb_status plb_pass_layout(plb_graph **graph, const plb_pass_context *context);
+
+// For passes: hands the rewritten graph over in place of *graph.
+PLB_MUST_USE plb_status plb_pass_commit(plb_rewrite *rw, plb_graph **graph);
+
+#endif
