@@ -59,6 +59,8 @@ typedef struct plb_plan_op {
     int64_t calls, time_ns; // with options.profile
     plb_type type;          // of its first output
     plb_layout layout;
+    bool prologue;          // computed once for each state of the variables
+    bool backward;          // part of a gradient
 } plb_plan_op;
 PLB_API int plb_plan_op_count(const plb_plan *plan);
 PLB_API plb_plan_op plb_plan_op_info(const plb_plan *plan, int index);

@@ -31,7 +31,8 @@ typedef struct plb_launch {
     plb_status (*pack)(void *state, const plb_call *call, void *packed); // NULL: nothing to pack
     plb_status (*run)(void *state, const plb_call *call, plb_stream *stream);
     size_t workspace_bytes, packed_bytes;
-    unsigned packed_inputs;              // bit i: run reads input i only through `packed`
+    unsigned packed_inputs;   // bit i: run reads input i only through `packed`
+    unsigned optional_outputs; // bit k: output k may be NULL when nobody reads it
     double flops;      // arithmetic that this algorithm executes
     double bytes;      // memory it must at least move
 } plb_launch;
@@ -57,6 +58,8 @@ typedef struct plb_backend {
     PLB_MUST_USE plb_status (*open)(int index, plb_device **out);
     void (*close)(plb_device *device);
     const char *(*describe)(const plb_device *device);
+    // Device and library versions, one word: part of the key of remembered kernel choices.
+    const char *(*fingerprint)(void);
 
     // Memory. `copy` is ordered in the stream; host memory on both sides is legal everywhere.
     PLB_MUST_USE plb_status (*alloc)(plb_device *device, size_t size_bytes, void **out);

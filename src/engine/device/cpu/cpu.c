@@ -2,6 +2,8 @@
 // The CPU as a device: host memory, a thread a stream, and the kernels of kernels.def.
 #include "engine/device/cpu/cpu.h"
 
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +97,31 @@ const char *plb_isa_name(plb_isa isa) {
     return isa == PLB_ISA_AVX512 ? "avx512" : isa == PLB_ISA_AVX2 ? "avx2" : "portable";
 }
 
+// Filled once: the processor's name without blanks, the vectors in use, oneDNN's version.
+static char fingerprint_text[160];
+
+static void fill_fingerprint(void) {
+    char line[256], model[96] = "unknown";
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    while (file && fgets(line, sizeof line, file)) {
+        if (strncmp(line, "model name", 10) != 0 || !strchr(line, ':')) continue;
+        snprintf(model, sizeof model, "%.90s", strchr(line, ':') + 2);
+        break;
+    }
+    if (file) fclose(file);
+    for (char *p = model; *p; p++) {
+        if (*p == ' ' || *p == '\t' || *p == '\n') *p = '-';
+    }
+    snprintf(fingerprint_text, sizeof fingerprint_text, "cpu:%s:%s:%s", model,
+             plb_isa_name(plb_cpu_isa()), plb_dnnl_version());
+}
+
+static const char *fingerprint(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, fill_fingerprint);
+    return fingerprint_text;
+}
+
 // Channels last: what oneDNN's matrix kernels and our own Winograd read with whole vectors, and
 // concatenation, slicing and pooling need no padding of channels.
 static plb_layout spatial_layout(const plb_query *q) {
@@ -109,6 +136,7 @@ const plb_backend plb_backend_cpu = {
     .open = open_device,
     .close = close_device,
     .describe = describe,
+    .fingerprint = fingerprint,
     .alloc = alloc_memory,
     .free = free_memory,
     .copy = copy,

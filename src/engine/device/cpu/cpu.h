@@ -23,6 +23,9 @@ void plb_cpu_capture_free(plb_capture *capture);
 // kernels.c: every kernel of the CPU, best first within an op.
 const plb_kernel *const *plb_cpu_kernels(plb_op_id op);
 
+// dnnl.c: "dnnl2.6.3", or "no-dnnl".
+const char *plb_dnnl_version(void);
+
 // The widest vectors that this processor and this build can use.
 typedef enum plb_isa { PLB_ISA_PORTABLE, PLB_ISA_AVX2, PLB_ISA_AVX512 } plb_isa;
 // PLUMB_ISA=portable|avx2|avx512 in the environment lowers it, for tests.

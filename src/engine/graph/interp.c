@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+// Level interp: the program as it was written, op by op. For every node the kernel is looked up,
+// its outputs are allocated, it runs, and what nobody needs any more is freed, as eager frameworks
+// do. No passes, no layouts, no sharing but views. What is kept from run to run is what those
+// frameworks keep too: prepared kernels, found again by the node.
+#include <omp.h>
+#include <string.h>
+
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
+#include "base/core/status.h"
+#include "engine/graph/plan.h"
+
+typedef struct prepared {
+    plb_step step; // kernel and launch
+    bool ready;
+} prepared;
+
+typedef struct plb_interp {
+    const plb_graph *graph;
+    plb_tensor *tensors; // of each value, in this run
+    plb_value *root;     // of each value: whose memory it sees
+    void **owned;        // memory of roots that this run allocated, NULL else
+    void **bound;        // memory of inputs, kept
+    int *uses;           // of each value: consumers in all
+    int *left;           // of each root: uses still to come in this run
+    bool *copies;        // of each node: a read whose variable is assigned while it is in use
+    prepared *kernels;   // of each node
+} plb_interp;
+
+static plb_layout plain(void) {
+    return (plb_layout){0};
+}
+
+// Whether a read's value, or a view of it, is used after the variable is assigned.
+static bool outlives_assign(const plb_graph *graph, int read, bool *sees) {
+    int variable = ((const plb_variable_attrs *)graph->nodes[read].attrs)->variable;
+    memset(sees, 0, (size_t)graph->n_values);
+    sees[graph->nodes[read].out] = true;
+    bool assigned = false;
+    for (int i = read + 1; i < graph->n_nodes; i++) {
+        const plb_node *node = &graph->nodes[i];
+        for (int k = 0; k < node->n_in; k++) {
+            if (node->in[k] < 0 || !sees[node->in[k]]) continue;
+            if (assigned) return true;
+            if (plb_op_of(node->op)->flags & PLB_OP_VIEW) sees[node->out] = true;
+        }
+        assigned |= node->op == PLB_OP_assign &&
+                    ((const plb_variable_attrs *)node->attrs)->variable == variable;
+    }
+    for (int i = 0; i < graph->n_outputs && assigned; i++) {
+        if (sees[graph->outputs[i].value]) return true;
+    }
+    return false;
+}
+
+static plb_status find_copies(plb_interp *interp) {
+    const plb_graph *graph = interp->graph;
+    bool *sees = plb_alloc_array((size_t)graph->n_values + 1, sizeof *sees);
+    if (!sees) return plb_fail(PLB_ENOMEM, "out of memory for an interpreter");
+    for (int i = 0; i < graph->n_nodes; i++) {
+        if (graph->nodes[i].op == PLB_OP_read) {
+            interp->copies[i] = outlives_assign(graph, i, sees);
+        }
+    }
+    plb_free(sees);
+    return PLB_OK;
+}
+
+static plb_status bind_inputs(plb_interp *interp) {
+    for (int i = 0; i < interp->graph->n_nodes; i++) {
+        const plb_node *node = &interp->graph->nodes[i];
+        if (node->op != PLB_OP_input) continue;
+        plb_type type = interp->graph->values[node->out].type;
+        size_t size = plb_layout_bytes(&type.shape, type.dtype, plain());
+        void *memory = plb_alloc_slab(size);
+        if (!memory) return plb_fail(PLB_ENOMEM, "out of memory for an input");
+        memset(memory, 0, size);
+        interp->bound[node->out] = memory;
+        interp->tensors[node->out] = plb_tensor_dense(memory, type.dtype, &type.shape, plain());
+    }
+    return PLB_OK;
+}
+
+static plb_status interp_new(const plb_graph *graph, plb_interp **out) {
+    plb_interp *interp = *out = plb_alloc(sizeof *interp);
+    if (!interp) return plb_fail(PLB_ENOMEM, "out of memory for an interpreter");
+    size_t n = (size_t)graph->n_values + 1, m = (size_t)graph->n_nodes + 1;
+    interp->graph = graph;
+    interp->tensors = plb_alloc_array(n, sizeof *interp->tensors);
+    interp->root = plb_alloc_array(n, sizeof *interp->root);
+    interp->owned = plb_alloc_array(n, sizeof *interp->owned);
+    interp->bound = plb_alloc_array(n, sizeof *interp->bound);
+    interp->uses = plb_alloc_array(n, sizeof *interp->uses);
+    interp->left = plb_alloc_array(n, sizeof *interp->left);
+    interp->copies = plb_alloc_array(m, sizeof *interp->copies);
+    interp->kernels = plb_alloc_array(m, sizeof *interp->kernels);
+    if (!interp->tensors || !interp->root || !interp->owned || !interp->bound || !interp->uses ||
+        !interp->left || !interp->copies || !interp->kernels) {
+        return plb_fail(PLB_ENOMEM, "out of memory for an interpreter");
+    }
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const plb_node *node = &graph->nodes[i];
+        for (int k = 0; k < node->n_in; k++) {
+            if (node->in[k] >= 0) interp->uses[node->in[k]]++;
+        }
+    }
+    for (int i = 0; i < graph->n_outputs; i++) interp->uses[graph->outputs[i].value]++;
+    PLB_TRY(find_copies(interp));
+    return bind_inputs(interp);
+}
+
+plb_status plb_interp_new(plb_plan *plan, const plb_graph *graph) {
+    return interp_new(graph, &plan->interp);
+}
+
+void plb_interp_free(plb_interp *interp) {
+    if (!interp) return;
+    for (int i = 0; i < interp->graph->n_nodes && interp->kernels; i++) {
+        plb_launch *launch = &interp->kernels[i].step.launch;
+        if (launch->release) launch->release(launch->state);
+    }
+    for (int i = 0; i < interp->graph->n_values; i++) {
+        if (interp->owned) plb_free(interp->owned[i]);
+        if (interp->bound) plb_free(interp->bound[i]);
+    }
+    plb_free(interp->tensors);
+    plb_free(interp->root);
+    plb_free(interp->owned);
+    plb_free(interp->bound);
+    plb_free(interp->uses);
+    plb_free(interp->left);
+    plb_free(interp->copies);
+    plb_free(interp->kernels);
+    plb_free(interp);
+}
+
+// ---------------------------------------------------------------------------- one node
+static plb_status allocate(plb_interp *interp, plb_value value) {
+    plb_type type = interp->graph->values[value].type;
+    void *memory = plb_alloc_slab(plb_layout_bytes(&type.shape, type.dtype, plain()));
+    if (!memory) return plb_fail(PLB_ENOMEM, "out of memory for a value");
+    interp->owned[value] = memory;
+    interp->root[value] = value;
+    interp->left[value] = interp->uses[value];
+    interp->tensors[value] = plb_tensor_dense(memory, type.dtype, &type.shape, plain());
+    return PLB_OK;
+}
+
+static void release_use(plb_interp *interp, plb_value value) {
+    if (value < 0) return;
+    plb_value root = interp->root[value];
+    if (--interp->left[root] > 0) return;
+    plb_free(interp->owned[root]);
+    interp->owned[root] = NULL;
+}
+
+static plb_status read_variable(plb_plan *plan, plb_interp *interp, int index) {
+    const plb_node *node = &interp->graph->nodes[index];
+    const plb_variable *v =
+        &plan->model->variables[((const plb_variable_attrs *)node->attrs)->variable];
+    plb_tensor whole = plb_tensor_dense(v->data, v->type.dtype, &v->type.shape, plain());
+    if (interp->copies[index]) {
+        PLB_TRY(allocate(interp, node->out));
+        return plb_tensor_copy(&interp->tensors[node->out], &whole);
+    }
+    interp->tensors[node->out] = whole;
+    return PLB_OK;
+}
+
+static plb_status run_frame(plb_plan *plan, plb_interp *interp, int index) {
+    const plb_node *node = &interp->graph->nodes[index];
+    if (node->n_out) {
+        interp->root[node->out] = node->out;
+        interp->left[node->out] = interp->uses[node->out];
+    }
+    if (node->op == PLB_OP_read) return read_variable(plan, interp, index);
+    if (node->op == PLB_OP_constant) {
+        const plb_constant_attrs *a = node->attrs;
+        interp->tensors[node->out] =
+            plb_tensor_dense((void *)a->data, a->type.dtype, &a->type.shape, plain());
+    }
+    if (node->op == PLB_OP_assign) {
+        const plb_variable *v =
+            &plan->model->variables[((const plb_variable_attrs *)node->attrs)->variable];
+        plb_tensor to = plb_tensor_dense(v->data, v->type.dtype, &v->type.shape, plain());
+        return plb_tensor_copy(&to, &interp->tensors[node->in[0]]);
+    }
+    return PLB_OK;
+}
+
+enum { FEW = 16 };
+
+typedef struct operands {
+    plb_tensor few[FEW], *all; // inputs, then outputs
+} operands;
+
+static plb_status gather(plb_interp *interp, const plb_node *node, operands *o) {
+    size_t n = (size_t)(node->n_in + node->n_out);
+    o->all = n <= FEW ? o->few : plb_alloc_array(n, sizeof *o->all);
+    if (!o->all) return plb_fail(PLB_ENOMEM, "out of memory for operands");
+    for (int k = 0; k < node->n_in; k++) {
+        o->all[k] = node->in[k] < 0 ? (plb_tensor){.dtype = PLB_DTYPE_COUNT}
+                                    : interp->tensors[node->in[k]];
+    }
+    for (int k = 0; k < node->n_out; k++) o->all[node->n_in + k] = interp->tensors[node->out + k];
+    return PLB_OK;
+}
+
+static bool run_view(plb_interp *interp, const plb_node *node) {
+    const plb_op *op = plb_op_of(node->op);
+    plb_tensor out;
+    if (!(op->flags & PLB_OP_VIEW) || !op->view(node->attrs, &interp->tensors[node->in[0]], &out)) {
+        return false;
+    }
+    if (!plb_tensor_is_dense(&out)) return false; // kernels want dense operands
+    plb_value root = interp->root[node->in[0]];
+    interp->tensors[node->out] = out;
+    interp->root[node->out] = root;
+    interp->left[root] += interp->uses[node->out];
+    return true;
+}
+
+static plb_status prepare(plb_plan *plan, plb_interp *interp, int index, const operands *o) {
+    const plb_node *node = &interp->graph->nodes[index];
+    prepared *p = &interp->kernels[index];
+    if (p->ready) return PLB_OK;
+    plb_query q = {.op = node->op, .attrs = node->attrs, .n_in = node->n_in, .n_out = node->n_out,
+                   .in = o->all, .out = o->all + node->n_in, .threads = plan->options.threads,
+                   .deterministic = plan->options.deterministic,
+                   .no_winograd = plan->options.no_winograd};
+    plb_plan_options untimed = plan->options;
+    untimed.no_tuning = true;
+    PLB_TRY(plb_select_kernel(plan->backend, &q, &untimed, plan->arena, &p->step));
+    p->ready = true;
+    return PLB_OK;
+}
+
+static plb_status launch(plb_plan *plan, plb_interp *interp, int index, operands *o) {
+    const plb_node *node = &interp->graph->nodes[index];
+    PLB_TRY(prepare(plan, interp, index, o));
+    const plb_launch *l = &interp->kernels[index].step.launch;
+    void *workspace = l->workspace_bytes ? plb_alloc_slab(l->workspace_bytes) : NULL;
+    void *packed = l->pack ? plb_alloc_slab(l->packed_bytes) : NULL;
+    plb_status status = PLB_OK;
+    if ((l->workspace_bytes && !workspace) || (l->pack && !packed)) {
+        status = plb_fail(PLB_ENOMEM, "out of memory for a workspace");
+    }
+    plb_call call = {.attrs = node->attrs, .n_in = node->n_in, .n_out = node->n_out,
+                     .in = o->all, .out = o->all + node->n_in, .workspace = workspace,
+                     .packed = packed, .threads = plan->options.threads};
+    if (!status && l->pack) status = l->pack(l->state, &call, packed);
+    if (!status) status = l->run(l->state, &call, NULL);
+    plb_free(workspace);
+    plb_free(packed);
+    return status;
+}
+
+static plb_status run_compute(plb_plan *plan, plb_interp *interp, int index) {
+    const plb_node *node = &interp->graph->nodes[index];
+    operands o;
+    if (run_view(interp, node)) return PLB_OK;
+    for (int k = 0; k < node->n_out; k++) PLB_TRY(allocate(interp, node->out + k));
+    PLB_TRY(gather(interp, node, &o));
+    plb_status status = launch(plan, interp, index, &o);
+    if (o.all != o.few) plb_free(o.all);
+    return status;
+}
+
+static plb_status run_node(plb_plan *plan, plb_interp *interp, int index) {
+    const plb_node *node = &interp->graph->nodes[index];
+    bool frame = plb_op_of(node->op)->flags & PLB_OP_FRAME;
+    PLB_TRY(frame ? run_frame(plan, interp, index) : run_compute(plan, interp, index));
+    for (int k = 0; k < node->n_in; k++) release_use(interp, node->in[k]);
+    for (int k = 0; k < node->n_out; k++) { // outputs that nobody reads
+        plb_value v = node->out + k;
+        if (interp->uses[v] == 0 && interp->root[v] == v) {
+            plb_free(interp->owned[v]);
+            interp->owned[v] = NULL;
+        }
+    }
+    return PLB_OK;
+}
+
+static plb_status run_graph(plb_plan *plan, plb_interp *interp) {
+    const plb_graph *graph = interp->graph;
+    for (int i = 0; i < graph->n_values; i++) { // outputs of the last run
+        plb_free(interp->owned[i]);
+        interp->owned[i] = NULL;
+    }
+    for (int i = 0; i < graph->n_nodes; i++) {
+        int64_t begin = plan->options.profile ? plb_now_ns() : 0;
+        plb_status status = run_node(plan, interp, i);
+        const plb_node *node = &graph->nodes[i];
+        if (status) {
+            return plb_fail_context(status, "%s%s%s", node->scope, *node->scope ? ": " : "",
+                                    plb_op_of(node->op)->name);
+        }
+        if (!plan->options.profile) continue;
+        interp->kernels[i].step.time_ns += plb_now_ns() - begin;
+        interp->kernels[i].step.calls++;
+    }
+    return PLB_OK;
+}
+
+plb_status plb_interp_run(plb_plan *plan) {
+    PLB_TRY(run_graph(plan, plan->interp));
+    for (int i = 0; i < plan->interp->graph->n_nodes; i++) {
+        if (plan->interp->graph->nodes[i].op != PLB_OP_assign) continue;
+        plb_model_touch(plan->model);
+        break;
+    }
+    return PLB_OK;
+}
+
+// ---------------------------------------------------------------------------- questions
+plb_status plb_interp_input(plb_plan *plan, const char *name, plb_tensor *out) {
+    const plb_graph *graph = plan->interp->graph;
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const plb_node *node = &graph->nodes[i];
+        if (node->op != PLB_OP_input) continue;
+        if (strcmp(((const plb_input_attrs *)node->attrs)->name, name) != 0) continue;
+        *out = plan->interp->tensors[node->out];
+        return PLB_OK;
+    }
+    return plb_fail(PLB_EINVAL, "%s: no input is called %s", graph->name, name);
+}
+
+plb_status plb_interp_output(plb_plan *plan, const char *name, plb_tensor *out) {
+    const plb_graph *graph = plan->interp->graph;
+    for (int i = 0; i < graph->n_outputs; i++) {
+        if (strcmp(graph->outputs[i].name, name) != 0) continue;
+        *out = plan->interp->tensors[graph->outputs[i].value];
+        if (out->data) return PLB_OK;
+        return plb_fail(PLB_EINVAL, "output %s: the program has not run yet", name);
+    }
+    return plb_fail(PLB_EINVAL, "%s: no output is called %s", graph->name, name);
+}
+
+static int compute_node(const plb_graph *graph, int index) {
+    for (int i = 0; i < graph->n_nodes; i++) {
+        if (plb_op_of(graph->nodes[i].op)->flags & PLB_OP_FRAME) continue;
+        if (index-- == 0) return i;
+    }
+    return -1;
+}
+
+int plb_interp_op_count(const plb_plan *plan) {
+    const plb_graph *graph = plan->interp->graph;
+    int n = 0;
+    for (int i = 0; i < graph->n_nodes; i++) {
+        n += !(plb_op_of(graph->nodes[i].op)->flags & PLB_OP_FRAME);
+    }
+    return n;
+}
+
+plb_plan_op plb_interp_op_info(const plb_plan *plan, int index) {
+    const plb_graph *graph = plan->interp->graph;
+    int i = compute_node(graph, index);
+    if (i < 0) return (plb_plan_op){.op = ""};
+    const plb_node *node = &graph->nodes[i];
+    const plb_step *step = &plan->interp->kernels[i].step;
+    double bytes = 0;
+    for (int k = 0; k < node->n_in + node->n_out; k++) {
+        plb_value v = k < node->n_in ? node->in[k] : node->out + (k - node->n_in);
+        if (v < 0) continue;
+        const plb_type *type = &graph->values[v].type;
+        bytes += (double)plb_layout_bytes(&type->shape, type->dtype, plain());
+    }
+    return (plb_plan_op){.op = plb_op_of(node->op)->name, .scope = node->scope,
+                         .kernel = step->kernel ? step->kernel->name : "view",
+                         .choice = step->choice, .refused = step->refused ? step->refused : "",
+                         .flops = step->launch.flops, .bytes = bytes, .calls = step->calls,
+                         .time_ns = step->time_ns, .type = graph->values[node->out].type,
+                         .backward = node->backward};
+}
+
+void plb_interp_reset_times(plb_plan *plan) {
+    for (int i = 0; i < plan->interp->graph->n_nodes; i++) {
+        plan->interp->kernels[i].step.calls = plan->interp->kernels[i].step.time_ns = 0;
+    }
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans: made once by passes, schedule, storage, selection and placement; then run.
+#include "engine/graph/plan.h"
+
+#include <omp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
+#include "base/core/status.h"
+
+// The processors this process may use; a quota of its control group is the caller's to apply.
+int plb_default_threads(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+    int n = CPU_COUNT(&set);
+    return n > 0 ? n : 1;
+}
+
+static plb_status run_passes(plb_plan *plan) {
+    static const plb_pass passes[] = {
+        plb_pass_clean,
+        plb_pass_layout,
+    };
+    plb_pass_context context = {plan->backend, plan->options.threads, &plan->report};
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
+        PLB_TRY(passes[i](&plan->graph, &context));
+    }
+    return PLB_OK;
+}
+
+static plb_status copy_graph(plb_plan *plan, const plb_graph *graph) {
+    plb_rewrite rw;
+    PLB_TRY(plb_rewrite_begin(graph, &rw));
+    for (int i = 0; i < graph->n_nodes; i++) plb_rewrite_copy(&rw, i);
+    return plb_rewrite_end(&rw, &plan->graph);
+}
+
+// ---------------------------------------------------------------------------- running
+static plb_status run_step(plb_plan *plan, plb_step *step) {
+    switch (step->kind) {
+    case PLB_STEP_PACK: {
+        plb_step *target = &plan->steps[step->packs];
+        return target->launch.pack(target->launch.state, &target->call, target->packed);
+    }
+    case PLB_STEP_STORE: {
+        const plb_variable *v = &plan->model->variables[step->variable];
+        plb_tensor to = plb_tensor_dense(v->data, v->type.dtype, &v->type.shape, (plb_layout){0});
+        return plb_tensor_copy(&to, &plan->tensors[step->store]);
+    }
+    case PLB_STEP_LAUNCH: break;
+    }
+    if (step->packs_each_run) {
+        PLB_TRY(step->launch.pack(step->launch.state, &step->call, step->packed));
+    }
+    return step->launch.run(step->launch.state, &step->call, plan->stream);
+}
+
+static plb_status fail_at(const plb_plan *plan, const plb_step *step, plb_status status) {
+    const plb_node *node = &plan->graph->nodes[step->node];
+    return plb_fail_context(status, "%s%s%s", node->scope, *node->scope ? ": " : "",
+                            plb_op_of(node->op)->name);
+}
+
+static plb_status run_steps(plb_plan *plan, int first, int last) {
+    bool profile = plan->options.profile;
+    for (int i = first; i < last; i++) {
+        plb_step *step = &plan->steps[i];
+        int64_t begin = profile ? plb_now_ns() : 0;
+        plb_status status = run_step(plan, step);
+        if (status) return fail_at(plan, step, status);
+        if (!profile) continue;
+        step->time_ns += plb_now_ns() - begin;
+        step->calls++;
+    }
+    return PLB_OK;
+}
+
+static bool assigns(const plb_plan *plan) {
+    for (int i = 0; i < plan->graph->n_nodes; i++) {
+        if (plan->graph->nodes[i].op == PLB_OP_assign) return true;
+    }
+    return false;
+}
+
+static plb_status run_prologue(plb_plan *plan) {
+    if (plan->prologue_version == plan->model->version) return PLB_OK;
+    PLB_TRY(run_steps(plan, 0, plan->n_prologue));
+    plan->prologue_version = plan->model->version;
+    return PLB_OK;
+}
+
+// One step as a piece of captured work.
+typedef struct captured_step {
+    plb_plan *plan;
+    plb_step *step;
+} captured_step;
+
+static plb_status run_captured(void *context) {
+    const captured_step *c = context;
+    plb_status status = run_step(c->plan, c->step);
+    return status ? fail_at(c->plan, c->step, status) : PLB_OK;
+}
+
+static plb_status capture_steps(plb_plan *plan) {
+    PLB_TRY(plan->backend->stream_new(plan->device, &plan->stream));
+    size_t n = (size_t)(plan->n_steps - plan->n_prologue);
+    captured_step *all = plb_arena_alloc(plan->arena, n * sizeof *all);
+    if (!all) return plb_fail(PLB_ENOMEM, "out of memory for a capture");
+    PLB_TRY(plan->backend->capture_begin(plan->stream));
+    plb_status status = PLB_OK;
+    for (size_t i = 0; i < n && !status; i++) {
+        all[i] = (captured_step){plan, &plan->steps[plan->n_prologue + (int)i]};
+        status = plan->backend->enqueue(plan->stream, run_captured, &all[i]);
+    }
+    plb_status ended = plan->backend->capture_end(plan->stream, &plan->capture);
+    return status ? status : ended;
+}
+
+static plb_status run_replay(plb_plan *plan) {
+    PLB_TRY(plan->backend->replay(plan->stream, plan->capture));
+    return plan->backend->wait(plan->stream);
+}
+
+static plb_status run_at_level(plb_plan *plan) {
+    if (plan->options.level == PLB_LEVEL_INTERP) return plb_interp_run(plan);
+    PLB_TRY(run_prologue(plan));
+    if (plan->options.level == PLB_LEVEL_REPLAY) {
+        PLB_TRY(run_replay(plan));
+    } else {
+        PLB_TRY(run_steps(plan, plan->n_prologue, plan->n_steps));
+    }
+    if (plan->writes) plan->prologue_version = ++plan->model->version;
+    return PLB_OK;
+}
+
+plb_status plb_plan_run(plb_plan *plan) {
+    int before = omp_get_max_threads();
+    if (before != plan->options.threads) omp_set_num_threads(plan->options.threads);
+    plb_status status = run_at_level(plan);
+    if (before != plan->options.threads) omp_set_num_threads(before);
+    return status;
+}
+
+// ---------------------------------------------------------------------------- making
+static plb_status make_plan(plb_plan *plan, const plb_graph *graph) {
+    if (plan->options.level == PLB_LEVEL_INTERP) return plb_interp_new(plan, graph);
+    PLB_TRY(copy_graph(plan, graph));
+    PLB_TRY(run_passes(plan));
+    PLB_TRY(plb_plan_schedule(plan));
+    PLB_TRY(plb_plan_assign_storage(plan));
+    PLB_TRY(plb_plan_select(plan));
+    PLB_TRY(plb_plan_place(plan));
+    plan->writes = assigns(plan);
+    if (plan->options.level == PLB_LEVEL_REPLAY) PLB_TRY(capture_steps(plan));
+    return PLB_OK;
+}
+
+plb_status plb_plan_new(const plb_graph *graph, const plb_plan_options *options, plb_plan **out) {
+    *out = NULL;
+    PLB_TRY(plb_graph_status(graph));
+    plb_plan *plan = plb_alloc(sizeof *plan);
+    if (!plan) return plb_fail(PLB_ENOMEM, "out of memory for a plan");
+    plan->arena = plb_arena_new();
+    plan->model = graph->model;
+    plan->backend = &plb_backend_cpu;
+    if (options) plan->options = *options;
+    if (plan->options.threads <= 0) plan->options.threads = plb_default_threads();
+    plb_status status = PLB_OK;
+    if (!plan->arena) {
+        status = plb_fail(PLB_ENOMEM, "out of memory for a plan");
+        goto out;
+    }
+    int before = omp_get_max_threads();
+    omp_set_num_threads(plan->options.threads);
+    status = plan->backend->open(0, &plan->device);
+    if (!status) status = plb_model_allocate(plan->model);
+    if (!status) status = make_plan(plan, graph);
+    omp_set_num_threads(before);
+out:
+    if (status) {
+        plb_plan_free(plan);
+        return status;
+    }
+    *out = plan;
+    return PLB_OK;
+}
+
+void plb_plan_free(plb_plan *plan) {
+    if (!plan) return;
+    for (int i = 0; i < plan->n_steps; i++) {
+        plb_launch *launch = &plan->steps[i].launch;
+        if (launch->release) launch->release(launch->state);
+    }
+    plan->backend->capture_free(plan->capture);
+    plan->backend->stream_free(plan->stream);
+    plan->backend->free(plan->device, plan->transient);
+    plan->backend->free(plan->device, plan->persistent);
+    plan->backend->free(plan->device, plan->bound);
+    plb_interp_free(plan->interp);
+    plb_graph_free(plan->graph);
+    plb_strbuf_free(&plan->report);
+    plb_arena_free(plan->arena);
+    plb_free(plan);
+}
+
+// ---------------------------------------------------------------------------- questions
+static plb_status no_such(const plb_plan *plan, const char *what, const char *name) {
+    (void)plan;
+    return plb_fail(PLB_EINVAL, "plan: no %s is called %s", what, name);
+}
+
+plb_status plb_plan_input(plb_plan *plan, const char *name, plb_tensor *out) {
+    if (plan->interp) return plb_interp_input(plan, name, out);
+    for (int i = 0; i < plan->graph->n_nodes; i++) {
+        const plb_node *node = &plan->graph->nodes[i];
+        if (node->op != PLB_OP_input) continue;
+        if (strcmp(((const plb_input_attrs *)node->attrs)->name, name) != 0) continue;
+        *out = plan->tensors[node->out];
+        return PLB_OK;
+    }
+    return no_such(plan, "input", name);
+}
+
+plb_status plb_plan_output(plb_plan *plan, const char *name, plb_tensor *out) {
+    if (plan->interp) return plb_interp_output(plan, name, out);
+    for (int i = 0; i < plan->graph->n_outputs; i++) {
+        if (strcmp(plan->graph->outputs[i].name, name) != 0) continue;
+        *out = plan->tensors[plan->graph->outputs[i].value];
+        return PLB_OK;
+    }
+    return no_such(plan, "output", name);
+}
+
+plb_status plb_plan_scalar(plb_plan *plan, const char *name, double *out) {
+    plb_tensor t;
+    PLB_TRY(plb_plan_output(plan, name, &t));
+    if (plb_shape_count(&t.shape) != 1) {
+        return plb_fail(PLB_EINVAL, "output %s: expected one element, found %lld", name,
+                        (long long)plb_shape_count(&t.shape));
+    }
+    *out = plb_load_f64(t.data, t.dtype, 0);
+    return PLB_OK;
+}
+
+plb_plan_bytes plb_plan_memory(const plb_plan *plan) {
+    return plan->bytes;
+}
+
+// Questions about ops count the steps that launch something, in order.
+static plb_step *launch_step(const plb_plan *plan, int index) {
+    for (int i = 0; i < plan->n_steps; i++) {
+        if (plan->steps[i].kind == PLB_STEP_LAUNCH && index-- == 0) return &plan->steps[i];
+    }
+    return NULL;
+}
+
+int plb_plan_op_count(const plb_plan *plan) {
+    if (plan->interp) return plb_interp_op_count(plan);
+    int n = 0;
+    for (int i = 0; i < plan->n_steps; i++) n += plan->steps[i].kind == PLB_STEP_LAUNCH;
+    return n;
+}
+
+static double moved_bytes(const plb_step *step) {
+    if (step->launch.bytes > 0) return step->launch.bytes;
+    double bytes = 0;
+    for (int k = 0; k < step->call.n_in; k++) {
+        const plb_tensor *t = &step->call.in[k];
+        if (t->data) bytes += (double)plb_layout_bytes(&t->shape, t->dtype, t->layout);
+    }
+    for (int k = 0; k < step->call.n_out; k++) {
+        const plb_tensor *t = &step->call.out[k];
+        if (t->data) bytes += (double)plb_layout_bytes(&t->shape, t->dtype, t->layout);
+    }
+    return bytes;
+}
+
+plb_plan_op plb_plan_op_info(const plb_plan *plan, int index) {
+    if (plan->interp) return plb_interp_op_info(plan, index);
+    const plb_step *step = launch_step(plan, index);
+    if (!step) return (plb_plan_op){.op = ""};
+    const plb_node *node = &plan->graph->nodes[step->node];
+    return (plb_plan_op){
+        .op = plb_op_of(node->op)->name, .scope = node->scope, .kernel = step->kernel->name,
+        .choice = step->choice, .refused = step->refused, .flops = step->launch.flops,
+        .bytes = moved_bytes(step), .calls = step->calls, .time_ns = step->time_ns,
+        .type = plan->graph->values[node->out].type, .layout = plan->graph->values[node->out].layout,
+        .prologue = step < plan->steps + plan->n_prologue, .backward = node->backward};
+}
+
+void plb_plan_reset_times(plb_plan *plan) {
+    if (plan->interp) plb_interp_reset_times(plan);
+    for (int i = 0; i < plan->n_steps; i++) plan->steps[i].calls = plan->steps[i].time_ns = 0;
+}
+
+const char *plb_plan_report(const plb_plan *plan) {
+    return plan->report.text ? plan->report.text : "";
+}

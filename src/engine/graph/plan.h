@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan's insides. Making one goes through these files in this order:
+//   pass_*.c     the graph becomes a better one
+//   schedule.c   order of execution; which nodes need computing once only (the prologue)
+//   storage.c    whose memory each value uses: its own, another's (views, in place), a variable's
+//   select.c     a kernel for each step, by order or by timing
+//   slab.c       offsets in the slabs, then pointers
+//   plan.c       the calls above, running, and the public questions
+#ifndef PLB_ENGINE_GRAPH_PLAN_H
+#define PLB_ENGINE_GRAPH_PLAN_H
+
+#include "engine/device/device.h"
+#include "engine/graph/graph.h"
+#include "engine/graph/memory.h"
+#include "engine/graph/pass.h"
+#include "plumb/plan.h"
+
+enum { PLB_UNPLACED = 1 << 30 }; // stands for a root's address while a plan has no memory
+
+typedef enum plb_place_kind {
+    PLB_PLACE_NONE,       // has no memory: nobody reads it
+    PLB_PLACE_TRANSIENT,  // in the transient slab, while it lives
+    PLB_PLACE_PERSISTENT, // in the plan's persistent slab: results of the prologue
+    PLB_PLACE_VARIABLE,   // the storage of a variable
+    PLB_PLACE_CONSTANT,   // data of a constant node
+    PLB_PLACE_BOUND,      // an input or output of the program: kept from run to run
+} plb_place_kind;
+
+// Where one value lies. Views and in-place results share the root's bytes.
+typedef struct plb_storage {
+    plb_place_kind kind;
+    plb_value root;      // itself, or whose bytes it uses
+    int variable;        // of kind VARIABLE
+    size_t size_bytes;   // of roots
+    int block;           // of roots in a slab: index of its plb_block
+    void *data;          // of roots: where it lies
+    bool backward;       // counted as gradient
+} plb_storage;
+
+typedef enum plb_step_kind {
+    PLB_STEP_LAUNCH, // run a kernel
+    PLB_STEP_PACK,   // let a kernel pack its constant inputs
+    PLB_STEP_STORE,  // copy a value into its variable
+} plb_step_kind;
+
+typedef struct plb_step {
+    plb_step_kind kind;
+    int node;                 // of plan->graph
+    const plb_kernel *kernel;
+    plb_launch launch;
+    char choice[PLB_CHOICE_BYTES];
+    const char *refused;      // of better kernels, arena
+    plb_call call;            // arena arrays
+    void *packed;
+    bool packs_each_run;      // its inputs change, so packing is part of the run
+    int packs;                // PACK: index of the step that it packs for
+    int packed_block, workspace_block; // in their slabs, -1: none
+    plb_value store;          // STORE: the value; `variable`: where to
+    int variable;
+    int64_t calls, time_ns;
+} plb_step;
+
+struct plb_interp; // interp.c
+
+struct plb_plan {
+    plb_model *model;
+    plb_plan_options options;
+    plb_arena *arena;
+    const plb_backend *backend;
+    plb_device *device;
+    plb_stream *stream;    // of level replay
+    plb_capture *capture;  // of level replay
+    plb_strbuf report;
+
+    plb_graph *graph;      // owned; NULL at level interp
+    bool *prologue;        // of each node: computed once for each state of the variables
+    bool *is_view;         // of each node: its output is its input's bytes, nothing runs
+    int *order;            // nodes in the order of execution
+    plb_tensor *tensors;   // of each value
+    plb_storage *storage;  // of each value
+    plb_step *steps;       // prologue first
+    int n_steps, n_prologue;
+    bool writes;           // some variable is assigned
+    uint64_t prologue_version; // of the model, when the prologue ran last
+
+    void *transient, *persistent, *bound;
+    size_t transient_bytes, persistent_bytes, bound_bytes;
+    plb_plan_bytes bytes;
+    struct plb_interp *interp; // of level interp
+};
+
+// schedule.c: fills prologue and order.
+PLB_MUST_USE plb_status plb_plan_schedule(plb_plan *plan);
+// storage.c: fills tensors (without data), storage kinds and roots.
+PLB_MUST_USE plb_status plb_plan_assign_storage(plb_plan *plan);
+// select.c: fills steps.
+PLB_MUST_USE plb_status plb_plan_select(plb_plan *plan);
+// slab.c: fills lives, offsets, memory, and every pointer.
+PLB_MUST_USE plb_status plb_plan_place(plb_plan *plan);
+
+// The kernel for `q`, and how: by order, or by timing when the first that accepts is tuned.
+PLB_MUST_USE plb_status plb_select_kernel(const plb_backend *backend, const plb_query *q,
+                                          const plb_plan_options *options, plb_arena *arena,
+                                          plb_step *step);
+
+// interp.c
+PLB_MUST_USE plb_status plb_interp_new(plb_plan *plan, const plb_graph *graph);
+void plb_interp_free(struct plb_interp *interp);
+PLB_MUST_USE plb_status plb_interp_run(plb_plan *plan);
+PLB_MUST_USE plb_status plb_interp_input(plb_plan *plan, const char *name, plb_tensor *out);
+PLB_MUST_USE plb_status plb_interp_output(plb_plan *plan, const char *name, plb_tensor *out);
+int plb_interp_op_count(const plb_plan *plan);
+plb_plan_op plb_interp_op_info(const plb_plan *plan, int index);
+void plb_interp_reset_times(plb_plan *plan);
+
+// Default number of threads: the lesser of affinity and quota.
+int plb_default_threads(void);
+
+#endif

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// A kernel for each step. The first that does not refuse is taken; where it is marked `tuned`, all
+// that accept are timed, variant by variant, and the fastest is remembered (tune.c).
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
+#include "base/core/log.h"
+#include "base/core/status.h"
+#include "engine/graph/plan.h"
+#include "engine/graph/tune.h"
+
+enum { MAX_VARIANTS = 24, MAX_IN = 1024 };
+
+// ---------------------------------------------------------------------------- timing
+// Memory to try a kernel on: operands hold small numbers, none of them NaN or denormal.
+typedef struct trial {
+    plb_call call;
+    plb_tensor *tensors;
+    void **memory;
+    int n_memory;
+} trial;
+
+static void trial_free(trial *t) {
+    for (int i = 0; i < t->n_memory; i++) plb_free(t->memory[i]);
+    plb_free(t->memory);
+    plb_free(t->tensors);
+    *t = (trial){0};
+}
+
+static void *trial_memory(trial *t, size_t size_bytes) {
+    void *memory = plb_alloc_slab(size_bytes);
+    if (memory) t->memory[t->n_memory++] = memory;
+    return memory;
+}
+
+static plb_status give_operand(trial *t, plb_tensor *to, const plb_tensor *from, bool fill) {
+    *to = *from;
+    to->data = NULL;
+    if (from->dtype == PLB_DTYPE_COUNT) return PLB_OK;
+    size_t size = plb_layout_bytes(&from->shape, from->dtype, from->layout);
+    to->data = trial_memory(t, size);
+    if (!to->data) return plb_fail(PLB_ENOMEM, "out of memory for timing kernels");
+    memset(to->data, 0, size);
+    if (!fill || from->dtype != PLB_F32) return PLB_OK;
+    for (size_t i = 0; i < size / sizeof(float); i++) {
+        ((float *)to->data)[i] = (float)(i * 2654435761u % 1024) / 1024 - 0.5f;
+    }
+    return PLB_OK;
+}
+
+static plb_status trial_new(const plb_query *q, trial *t) {
+    *t = (trial){0};
+    size_t n = (size_t)(q->n_in + q->n_out);
+    t->tensors = plb_alloc_array(n, sizeof *t->tensors);
+    t->memory = plb_alloc_array(n + 2 * MAX_VARIANTS, sizeof *t->memory);
+    if (!t->tensors || !t->memory) return plb_fail(PLB_ENOMEM, "out of memory for timing kernels");
+    for (int i = 0; i < q->n_in; i++) PLB_TRY(give_operand(t, &t->tensors[i], &q->in[i], true));
+    for (int i = 0; i < q->n_out; i++) {
+        PLB_TRY(give_operand(t, &t->tensors[q->n_in + i], &q->out[i], false));
+    }
+    t->call = (plb_call){.attrs = q->attrs, .n_in = q->n_in, .n_out = q->n_out, .in = t->tensors,
+                         .out = t->tensors + q->n_in, .threads = q->threads};
+    return PLB_OK;
+}
+
+static plb_status once(const plb_query *q, trial *t, const plb_launch *launch, void *packed) {
+    unsigned constant = launch->packed_inputs & q->constant;
+    if (launch->pack && constant != launch->packed_inputs) {
+        PLB_TRY(launch->pack(launch->state, &t->call, packed));
+    }
+    return launch->run(launch->state, &t->call, NULL);
+}
+
+// Least time of a few runs: disturbance only ever adds.
+static plb_status time_launch(const plb_query *q, trial *t, const plb_launch *launch,
+                              int64_t limit_ns, int64_t *out_ns) {
+    void *packed = trial_memory(t, launch->packed_bytes);
+    t->call.workspace = trial_memory(t, launch->workspace_bytes);
+    if (!packed || !t->call.workspace) return plb_fail(PLB_ENOMEM, "out of memory for timing");
+    t->call.packed = packed;
+    if (launch->pack) PLB_TRY(launch->pack(launch->state, &t->call, packed));
+    int64_t begin = plb_now_ns(), best = INT64_MAX;
+    for (int i = 0; i < 7; i++) {
+        int64_t start = plb_now_ns();
+        PLB_TRY(once(q, t, launch, packed));
+        int64_t end = plb_now_ns();
+        if (i > 0 && end - start < best) best = end - start; // the first warms caches
+        bool hopeless = i >= 2 && best > 2 * limit_ns;
+        if (i >= 2 && (hopeless || end - begin > 300000000)) break;
+    }
+    plb_free(packed);
+    plb_free(t->call.workspace);
+    t->n_memory -= 2;
+    *out_ns = best;
+    return PLB_OK;
+}
+
+static int variants_of(const plb_kernel *kernel, const plb_query *q,
+                       char out[MAX_VARIANTS][PLB_CHOICE_BYTES]) {
+    out[0][0] = '\0';
+    if (!kernel->choices) return 1;
+    int n = kernel->choices(q, out, MAX_VARIANTS);
+    return n > 0 ? n : 1;
+}
+
+static void release(plb_launch *launch) {
+    if (launch->release) launch->release(launch->state);
+    *launch = (plb_launch){0};
+}
+
+static plb_status race(const plb_kernel *const *kernels, const plb_query *q, plb_choice *best) {
+    trial t;
+    char texts[MAX_VARIANTS][PLB_CHOICE_BYTES];
+    int64_t best_ns = INT64_MAX / 4;
+    plb_status status = trial_new(q, &t);
+    for (; *kernels && !status; kernels++) {
+        const plb_kernel *kernel = *kernels;
+        bool last_resort = kernel->op == PLB_OP_COUNT;
+        if (kernel->refuse(q) || (last_resort && best->kernel[0])) continue;
+        int n = variants_of(kernel, q, texts);
+        for (int i = 0; i < n && !status; i++) {
+            plb_launch launch = {0};
+            int64_t time_ns = 0;
+            if (kernel->prepare(q, texts[i], &launch) != PLB_OK) continue;
+            status = time_launch(q, &t, &launch, best_ns, &time_ns);
+            release(&launch);
+            if (status || time_ns >= best_ns) continue;
+            best_ns = time_ns;
+            snprintf(best->kernel, sizeof best->kernel, "%s", kernel->name);
+            memcpy(best->choice, texts[i], sizeof best->choice);
+        }
+    }
+    trial_free(&t);
+    return status;
+}
+
+// ---------------------------------------------------------------------------- choosing
+static plb_status prepare_named(const plb_kernel *const *kernels, const plb_query *q,
+                                const plb_choice *choice, plb_step *step) {
+    for (; *kernels; kernels++) {
+        if (strcmp((*kernels)->name, choice->kernel) != 0 || (*kernels)->refuse(q)) continue;
+        PLB_TRY((*kernels)->prepare(q, choice->choice, &step->launch));
+        step->kernel = *kernels;
+        memcpy(step->choice, choice->choice, sizeof step->choice);
+        return PLB_OK;
+    }
+    return plb_fail(PLB_EUNSUPPORTED, "no kernel %s", choice->kernel);
+}
+
+static plb_status by_timing(const plb_backend *backend, const plb_kernel *const *kernels,
+                            const plb_query *q, plb_step *step) {
+    plb_strbuf key = {0};
+    plb_choice choice = {0};
+    plb_tune_key(backend, q, &key);
+    plb_status status = key.failed ? plb_fail(PLB_ENOMEM, "out of memory for timing") : PLB_OK;
+    if (!status && plb_tune_find(key.text, &choice)) {
+        status = prepare_named(kernels, q, &choice, step);
+        if (status != PLB_EUNSUPPORTED) goto out; // an old choice that means nothing: time again
+        choice = (plb_choice){0};
+        status = PLB_OK;
+    }
+    if (!status) status = race(kernels, q, &choice);
+    if (!status) status = prepare_named(kernels, q, &choice, step);
+    if (!status) plb_tune_remember(key.text, &choice);
+out:
+    plb_strbuf_free(&key);
+    return status;
+}
+
+static void note_refusals(const plb_kernel *const *kernels, const plb_query *q, plb_arena *arena,
+                          plb_step *step) {
+    plb_strbuf text = {0};
+    for (; *kernels && *kernels != step->kernel; kernels++) {
+        const char *reason = (*kernels)->refuse(q);
+        if (!reason) reason = "slower when timed";
+        plb_strbuf_printf(&text, "%s%s: %s", text.length ? "; " : "", (*kernels)->name, reason);
+    }
+    step->refused = text.length ? plb_arena_strdup(arena, text.text) : "";
+    if (!step->refused) step->refused = "";
+    plb_strbuf_free(&text);
+}
+
+plb_status plb_select_kernel(const plb_backend *backend, const plb_query *q,
+                             const plb_plan_options *options, plb_arena *arena, plb_step *step) {
+    const plb_kernel *const *kernels = backend->kernels(q->op);
+    const plb_kernel *const *first = kernels;
+    while (*first && (*first)->refuse(q)) first++;
+    if (!*first) {
+        return plb_fail(PLB_EUNSUPPORTED, "%s: no kernel of %s takes it: %s",
+                        plb_op_of(q->op)->name, backend->name, kernels[0]->refuse(q));
+    }
+    bool timed = (*first)->tuned && !options->no_tuning && !options->deterministic;
+    if (timed) {
+        PLB_TRY(by_timing(backend, kernels, q, step));
+    } else {
+        char texts[MAX_VARIANTS][PLB_CHOICE_BYTES];
+        variants_of(*first, q, texts);
+        PLB_TRY((*first)->prepare(q, texts[0], &step->launch));
+        step->kernel = *first;
+        memcpy(step->choice, texts[0], sizeof step->choice);
+    }
+    note_refusals(kernels, q, arena, step);
+    return PLB_OK;
+}
+
+// ---------------------------------------------------------------------------- steps
+static plb_status query_of(plb_plan *plan, int index, plb_query *q) {
+    const plb_graph *graph = plan->graph;
+    const plb_node *node = &graph->nodes[index];
+    size_t n = (size_t)(node->n_in + node->n_out);
+    plb_tensor *tensors = plb_arena_alloc(plan->arena, n * sizeof *tensors);
+    if (!tensors) return plb_fail(PLB_ENOMEM, "out of memory for a plan");
+    *q = (plb_query){.op = node->op, .attrs = node->attrs, .n_in = node->n_in,
+                     .n_out = node->n_out, .in = tensors, .out = tensors + node->n_in,
+                     .threads = plan->options.threads,
+                     .deterministic = plan->options.deterministic,
+                     .no_winograd = plan->options.no_winograd};
+    for (int k = 0; k < node->n_in; k++) {
+        tensors[k] = (plb_tensor){.dtype = PLB_DTYPE_COUNT};
+        if (node->in[k] < 0) continue;
+        tensors[k] = plan->tensors[node->in[k]];
+        tensors[k].data = NULL;
+        bool constant = plan->prologue[graph->values[node->in[k]].node];
+        if (constant && k < 32) q->constant |= 1u << k;
+    }
+    for (int k = 0; k < node->n_out; k++) {
+        tensors[node->n_in + k] = plan->tensors[node->out + k];
+        tensors[node->n_in + k].data = NULL;
+    }
+    return PLB_OK;
+}
+
+static plb_status add_launch(plb_plan *plan, int index) {
+    plb_step *step = &plan->steps[plan->n_steps];
+    plb_query q;
+    const plb_node *node = &plan->graph->nodes[index];
+    if (node->region[0]) {
+        return plb_fail(PLB_EUNSUPPORTED, "%s%s%s: regions run at level interp only", node->scope,
+                        *node->scope ? ": " : "", plb_op_of(node->op)->name);
+    }
+    PLB_TRY(query_of(plan, index, &q));
+    *step = (plb_step){.kind = PLB_STEP_LAUNCH, .node = index, .refused = ""};
+    plb_status status = plb_select_kernel(plan->backend, &q, &plan->options, plan->arena, step);
+    if (status) return plb_fail_context(status, "%s", node->scope);
+    step->call = (plb_call){.attrs = q.attrs, .n_in = q.n_in, .n_out = q.n_out, .in = q.in,
+                            .out = (plb_tensor *)q.out, .threads = q.threads};
+    const plb_launch *launch = &step->launch;
+    step->packs_each_run = launch->pack && (launch->packed_inputs & ~q.constant);
+    plan->n_steps++;
+    return PLB_OK;
+}
+
+static bool stored_already(const plb_plan *plan, plb_value value, int variable) {
+    const plb_storage *s = &plan->storage[value];
+    return s->kind == PLB_PLACE_VARIABLE && s->variable == variable;
+}
+
+static plb_status add_steps(plb_plan *plan, bool prologue) {
+    const plb_graph *graph = plan->graph;
+    for (int p = 0; p < graph->n_nodes; p++) {
+        int index = plan->order[p];
+        const plb_node *node = &graph->nodes[index];
+        if (plan->prologue[index] != prologue || plan->is_view[index]) continue;
+        if (node->op == PLB_OP_assign) {
+            int variable = ((const plb_variable_attrs *)node->attrs)->variable;
+            if (stored_already(plan, node->in[0], variable)) continue;
+            plan->steps[plan->n_steps++] = (plb_step){.kind = PLB_STEP_STORE, .node = index,
+                                                      .store = node->in[0], .variable = variable,
+                                                      .refused = ""};
+        } else if (!(plb_op_of(node->op)->flags & PLB_OP_FRAME)) {
+            PLB_TRY(add_launch(plan, index));
+        }
+    }
+    return PLB_OK;
+}
+
+// Packing of constant inputs joins the prologue. Steps were made prologue, main; now the packs
+// move between the two.
+static plb_status insert_packs(plb_plan *plan) {
+    int n_packs = 0;
+    for (int i = plan->n_prologue; i < plan->n_steps; i++) {
+        const plb_step *step = &plan->steps[i];
+        n_packs += step->launch.pack && !step->packs_each_run;
+    }
+    if (!n_packs) return PLB_OK;
+    size_t main_steps = (size_t)(plan->n_steps - plan->n_prologue);
+    plb_step *main = &plan->steps[plan->n_prologue];
+    memmove(main + n_packs, main, main_steps * sizeof *main);
+    plan->n_steps += n_packs;
+    int first_main = plan->n_prologue + n_packs;
+    for (int i = first_main; i < plan->n_steps; i++) {
+        const plb_step *step = &plan->steps[i];
+        if (!step->launch.pack || step->packs_each_run) continue;
+        plan->steps[plan->n_prologue++] = (plb_step){.kind = PLB_STEP_PACK, .node = step->node,
+                                                     .packs = i, .refused = ""};
+    }
+    plb_strbuf_printf(&plan->report, "prologue: %d weights packed once\n", n_packs);
+    return PLB_OK;
+}
+
+plb_status plb_plan_select(plb_plan *plan) {
+    size_t most = 2 * (size_t)plan->graph->n_nodes + 1;
+    plan->steps = plb_arena_alloc(plan->arena, most * sizeof *plan->steps);
+    if (!plan->steps) return plb_fail(PLB_ENOMEM, "out of memory for a plan");
+    PLB_TRY(add_steps(plan, true));
+    plan->n_prologue = plan->n_steps;
+    PLB_TRY(add_steps(plan, false));
+    return insert_packs(plan);
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// From lives to addresses. Steps are numbered prologue first; a value lives from the step that
+// makes it to the last that reads it; what the prologue makes for the main part stays for good.
+#include <string.h>
+
+#include "base/core/alloc.h"
+#include "base/core/status.h"
+#include "engine/graph/plan.h"
+
+typedef struct lives {
+    plb_plan *plan;
+    int *first, *last; // of each value that is a root; -1: never touched
+} lives;
+
+static void touch(lives *l, plb_value value, int step) {
+    if (value < 0) return;
+    plb_value root = l->plan->storage[value].root;
+    if (l->first[root] < 0 || step < l->first[root]) l->first[root] = step;
+    if (step > l->last[root]) l->last[root] = step;
+}
+
+static bool reads_input(const plb_step *step, int k) {
+    bool packed = step->launch.pack && step->launch.packed_inputs >> k & 1u;
+    return !packed || step->packs_each_run;
+}
+
+static void touch_step(lives *l, int i) {
+    const plb_step *step = &l->plan->steps[i];
+    const plb_node *node = &l->plan->graph->nodes[step->node];
+    if (step->kind == PLB_STEP_STORE) {
+        touch(l, step->store, i);
+        return;
+    }
+    if (step->kind == PLB_STEP_PACK) {
+        const plb_launch *launch = &l->plan->steps[step->packs].launch;
+        for (int k = 0; k < node->n_in && k < 32; k++) {
+            if (launch->packed_inputs >> k & 1u) touch(l, node->in[k], i);
+        }
+        return;
+    }
+    for (int k = 0; k < node->n_in; k++) {
+        if (k >= 32 || reads_input(step, k)) touch(l, node->in[k], i);
+    }
+    for (int k = 0; k < node->n_out; k++) touch(l, node->out + k, i);
+}
+
+// Results of the prologue that the main part reads, and outputs, outlive the steps.
+static void settle_kinds(lives *l) {
+    plb_plan *plan = l->plan;
+    const plb_graph *graph = plan->graph;
+    for (int v = 0; v < graph->n_values; v++) {
+        plb_storage *s = &plan->storage[v];
+        if (s->kind != PLB_PLACE_TRANSIENT || s->root != v) continue;
+        bool made_once = l->first[v] >= 0 && l->first[v] < plan->n_prologue;
+        if (made_once && l->last[v] >= plan->n_prologue) s->kind = PLB_PLACE_PERSISTENT;
+        if (l->first[v] < 0) s->kind = PLB_PLACE_NONE;
+    }
+    for (int i = 0; i < graph->n_outputs; i++) {
+        plb_storage *s = &plan->storage[plan->storage[graph->outputs[i].value].root];
+        bool once = plan->prologue[graph->values[s->root].node];
+        if (s->kind == PLB_PLACE_TRANSIENT) s->kind = once ? PLB_PLACE_PERSISTENT : PLB_PLACE_BOUND;
+    }
+}
+
+// Outputs that nobody reads and the kernel can do without.
+static void drop_unread_outputs(lives *l) {
+    plb_plan *plan = l->plan;
+    for (int i = 0; i < plan->n_steps; i++) {
+        const plb_step *step = &plan->steps[i];
+        if (step->kind != PLB_STEP_LAUNCH) continue;
+        const plb_node *node = &plan->graph->nodes[step->node];
+        for (int k = 0; k < node->n_out; k++) {
+            plb_value v = node->out + k;
+            bool alone = plan->storage[v].root == v && l->first[v] == i && l->last[v] == i;
+            bool optional = step->launch.optional_outputs >> k & 1u;
+            if (alone && optional && plan->storage[v].kind == PLB_PLACE_TRANSIENT) {
+                plan->storage[v].kind = PLB_PLACE_NONE;
+            }
+        }
+    }
+}
+
+// ---------------------------------------------------------------------------- placing
+typedef struct slab {
+    plb_block *blocks;
+    int n;
+    size_t bytes;
+} slab;
+
+static size_t padded(size_t size_bytes) {
+    return (size_bytes + PLB_CACHE_LINE - 1) & ~(size_t)(PLB_CACHE_LINE - 1);
+}
+
+static void add_block(slab *s, size_t size_bytes, int first, int last, int *out_index) {
+    s->blocks[s->n] = (plb_block){.size_bytes = size_bytes, .first = first, .last = last};
+    *out_index = s->n++;
+}
+
+static size_t workspace_of(const plb_step *step) {
+    size_t packed = step->packs_each_run ? padded(step->launch.packed_bytes) : 0;
+    return padded(step->launch.workspace_bytes) + packed;
+}
+
+// Everything that must not share gets a life that overlaps all others.
+static void collect(lives *l, slab *transient, slab *persistent, slab *bound) {
+    plb_plan *plan = l->plan;
+    for (int v = 0; v < plan->graph->n_values; v++) {
+        plb_storage *s = &plan->storage[v];
+        if (s->root != v) continue;
+        if (s->kind == PLB_PLACE_TRANSIENT) {
+            add_block(transient, s->size_bytes, l->first[v], l->last[v], &s->block);
+            size_t *sum = s->backward ? &plan->bytes.gradients : &plan->bytes.activations;
+            *sum += padded(s->size_bytes);
+        } else if (s->kind == PLB_PLACE_PERSISTENT) {
+            add_block(persistent, s->size_bytes, 0, plan->n_steps, &s->block);
+        } else if (s->kind == PLB_PLACE_BOUND) {
+            add_block(bound, s->size_bytes, 0, plan->n_steps, &s->block);
+        }
+    }
+    for (int i = 0; i < plan->n_steps; i++) {
+        plb_step *step = &plan->steps[i];
+        if (step->kind != PLB_STEP_LAUNCH) continue;
+        step->workspace_block = step->packed_block = -1;
+        if (workspace_of(step)) add_block(transient, workspace_of(step), i, i, &step->workspace_block);
+        if (workspace_of(step) > plan->bytes.workspace) plan->bytes.workspace = workspace_of(step);
+        if (step->launch.pack && !step->packs_each_run) {
+            add_block(persistent, step->launch.packed_bytes, 0, plan->n_steps,
+                      &step->packed_block);
+        }
+    }
+}
+
+static plb_status allocate(plb_plan *plan, slab *s, void **out) {
+    PLB_TRY(plb_place(s->blocks, s->n, PLB_CACHE_LINE, &s->bytes));
+    return plan->backend->alloc(plan->device, s->bytes, out);
+}
+
+static char *at(void *base, const slab *s, int block) {
+    return (char *)base + s->blocks[block].offset_bytes;
+}
+
+static void point_values(plb_plan *plan, const slab *transient, const slab *persistent,
+                         const slab *bound) {
+    const plb_graph *graph = plan->graph;
+    for (int v = 0; v < graph->n_values; v++) {
+        plb_storage *s = &plan->storage[v];
+        if (s->root != v) continue;
+        const plb_node *node = &graph->nodes[graph->values[v].node];
+        switch (s->kind) {
+        case PLB_PLACE_NONE: s->data = NULL; break;
+        case PLB_PLACE_TRANSIENT: s->data = at(plan->transient, transient, s->block); break;
+        case PLB_PLACE_PERSISTENT: s->data = at(plan->persistent, persistent, s->block); break;
+        case PLB_PLACE_BOUND: s->data = at(plan->bound, bound, s->block); break;
+        case PLB_PLACE_VARIABLE: s->data = plan->model->variables[s->variable].data; break;
+        case PLB_PLACE_CONSTANT:
+            s->data = (void *)((const plb_constant_attrs *)node->attrs)->data;
+            break;
+        }
+    }
+    for (int v = 0; v < graph->n_values; v++) {
+        const plb_storage *root = &plan->storage[plan->storage[v].root];
+        intptr_t offset = (intptr_t)plan->tensors[v].data - PLB_UNPLACED;
+        plan->tensors[v].data = root->data ? (char *)root->data + offset : NULL;
+    }
+}
+
+static void point_steps(plb_plan *plan, const slab *transient, const slab *persistent) {
+    for (int i = 0; i < plan->n_steps; i++) {
+        plb_step *step = &plan->steps[i];
+        if (step->kind != PLB_STEP_LAUNCH) continue;
+        const plb_node *node = &plan->graph->nodes[step->node];
+        plb_tensor *in = (plb_tensor *)step->call.in; // the arena's, made by select.c
+        for (int k = 0; k < node->n_in; k++) {
+            if (node->in[k] >= 0) in[k].data = plan->tensors[node->in[k]].data;
+        }
+        for (int k = 0; k < node->n_out; k++) {
+            step->call.out[k].data = plan->tensors[node->out + k].data;
+        }
+        if (step->workspace_block >= 0) {
+            step->call.workspace = at(plan->transient, transient, step->workspace_block);
+        }
+        if (step->packed_block >= 0) {
+            step->packed = at(plan->persistent, persistent, step->packed_block);
+        } else if (step->packs_each_run) {
+            step->packed = (char *)step->call.workspace + padded(step->launch.workspace_bytes);
+        }
+        step->call.packed = step->packed;
+    }
+}
+
+static void count_bytes(plb_plan *plan) {
+    const size_t *roles = plan->model->slab_bytes;
+    plan->bytes.weights = roles[PLB_ROLE_PARAMETER] + roles[PLB_ROLE_BUFFER] +
+                          plan->persistent_bytes;
+    plan->bytes.optimizer = roles[PLB_ROLE_OPTIMIZER] + roles[PLB_ROLE_STATE];
+    plan->bytes.activations += plan->bound_bytes;
+    plan->bytes.total = plan->bytes.weights + plan->bytes.optimizer + plan->bound_bytes +
+                        plan->transient_bytes;
+}
+
+plb_status plb_plan_place(plb_plan *plan) {
+    lives l = {.plan = plan};
+    size_t n_values = (size_t)plan->graph->n_values + 1;
+    size_t most = n_values + 2 * (size_t)plan->n_steps;
+    slab transient = {0}, persistent = {0}, bound = {0};
+    l.first = plb_alloc_array(n_values, sizeof *l.first);
+    l.last = plb_alloc_array(n_values, sizeof *l.last);
+    transient.blocks = plb_alloc_array(most, sizeof *transient.blocks);
+    persistent.blocks = plb_alloc_array(most, sizeof *persistent.blocks);
+    bound.blocks = plb_alloc_array(most, sizeof *bound.blocks);
+    plb_status status = PLB_OK;
+    if (!l.first || !l.last || !transient.blocks || !persistent.blocks || !bound.blocks) {
+        status = plb_fail(PLB_ENOMEM, "out of memory for a plan");
+        goto out;
+    }
+    for (size_t v = 0; v < n_values; v++) l.first[v] = l.last[v] = -1;
+    for (int i = 0; i < plan->n_steps; i++) touch_step(&l, i);
+    drop_unread_outputs(&l);
+    settle_kinds(&l);
+    collect(&l, &transient, &persistent, &bound);
+    PLB_TRY_OUT(allocate(plan, &transient, &plan->transient));
+    PLB_TRY_OUT(allocate(plan, &persistent, &plan->persistent));
+    PLB_TRY_OUT(allocate(plan, &bound, &plan->bound));
+    plan->transient_bytes = transient.bytes;
+    plan->persistent_bytes = persistent.bytes;
+    plan->bound_bytes = bound.bytes;
+    memset(plan->bound, 0, bound.bytes);
+    point_values(plan, &transient, &persistent, &bound);
+    point_steps(plan, &transient, &persistent);
+    count_bytes(plan);
+out:
+    plb_free(l.first);
+    plb_free(l.last);
+    plb_free(transient.blocks);
+    plb_free(persistent.blocks);
+    plb_free(bound.blocks);
+    return status;
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/graph/tune.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/core/alloc.h"
+#include "base/core/hash.h"
+#include "base/core/log.h"
+#include "engine/graph/graph.h"
+
+static const char first_line[] = "plumb kernel choices 1\n";
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static plb_map *index_of; // key -> index into choices
+static plb_choice *choices;
+static int n_choices, capacity;
+static bool loaded;
+
+static void append_tensor(plb_strbuf *key, const plb_tensor *t) {
+    if (t->dtype == PLB_DTYPE_COUNT) {
+        plb_strbuf_printf(key, " -");
+        return;
+    }
+    char shape[160];
+    plb_strbuf_printf(key, " %s%s%s", plb_dtype_name(t->dtype),
+                      plb_shape_format(&t->shape, shape, sizeof shape),
+                      plb_layout_name(t->layout));
+}
+
+void plb_tune_key(const plb_backend *backend, const plb_query *q, plb_strbuf *key) {
+    const plb_op *op = plb_op_of(q->op);
+    plb_strbuf_printf(key, "%s threads=%d constant=%u winograd=%d %s", backend->fingerprint(),
+                      q->threads, q->constant, !q->no_winograd, op->name);
+    if (op->describe) {
+        plb_strbuf_printf(key, " ");
+        op->describe(q->attrs, key);
+    }
+    for (int i = 0; i < q->n_in; i++) append_tensor(key, &q->in[i]);
+    for (int i = 0; i < q->n_out; i++) append_tensor(key, &q->out[i]);
+}
+
+static bool cache_path(char *path, size_t size_bytes, bool make) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n;
+    if (cache && *cache) {
+        n = snprintf(path, size_bytes, "%s/plumb", cache);
+    } else if (home && *home) {
+        n = snprintf(path, size_bytes, "%s/.cache/plumb", home);
+    } else {
+        return false;
+    }
+    if (n < 0 || (size_t)n + 16 > size_bytes) return false;
+    for (char *p = path + 1; make && *p; p++) { // each parent, then the folder itself
+        if (*p != '/') continue;
+        *p = '\0';
+        mkdir(path, 0755);
+        *p = '/';
+    }
+    if (make) mkdir(path, 0755);
+    strcat(path, "/kernels");
+    return true;
+}
+
+static void keep(const char *key, const plb_choice *choice) { // locked
+    if (!index_of) index_of = plb_map_new();
+    if (!index_of) return;
+    if (plb_reserve(&choices, &capacity, n_choices + 1, sizeof *choices) != PLB_OK) return;
+    if (plb_map_set(index_of, key, n_choices) != PLB_OK) return;
+    choices[n_choices++] = *choice;
+}
+
+// "kernel \t choice \t key"
+static void parse_line(char *line) {
+    plb_choice choice = {0};
+    char *tab = strchr(line, '\t'), *second = tab ? strchr(tab + 1, '\t') : NULL;
+    if (!second) return;
+    *tab = *second = '\0';
+    if (strlen(line) >= sizeof choice.kernel || strlen(tab + 1) >= sizeof choice.choice) return;
+    strcpy(choice.kernel, line);
+    strcpy(choice.choice, tab + 1);
+    keep(second + 1, &choice);
+}
+
+static void load(void) { // locked
+    char path[1024], line[4096];
+    loaded = true;
+    FILE *file = cache_path(path, sizeof path, false) ? fopen(path, "re") : NULL;
+    if (!file) return;
+    bool known = fgets(line, sizeof line, file) && strcmp(line, first_line) == 0;
+    while (known && fgets(line, sizeof line, file)) {
+        size_t n = strlen(line);
+        if (n && line[n - 1] == '\n') { // a line cut short was being written
+            line[n - 1] = '\0';
+            parse_line(line);
+        }
+    }
+    fclose(file);
+}
+
+bool plb_tune_find(const char *key, plb_choice *out) {
+    pthread_mutex_lock(&lock);
+    if (!loaded) load();
+    int64_t i = index_of ? plb_map_get(index_of, key, -1) : -1;
+    if (i >= 0) *out = choices[i];
+    pthread_mutex_unlock(&lock);
+    return i >= 0;
+}
+
+static void append_to_file(const char *key, const plb_choice *choice) {
+    char path[1024], line[4096];
+    int n = snprintf(line, sizeof line, "%s\t%s\t%s\n", choice->kernel, choice->choice, key);
+    if (n < 0 || (size_t)n >= sizeof line || !cache_path(path, sizeof path, true)) return;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
+    bool fresh = fd >= 0;
+    if (!fresh && errno == EEXIST) fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (fd < 0) return;
+    bool fine = !fresh || write(fd, first_line, strlen(first_line)) == (ssize_t)strlen(first_line);
+    if (fine) fine = write(fd, line, (size_t)n) == n;
+    if (!fine) plb_log(PLB_LOG_DEBUG, "%s: could not be written", path);
+    close(fd);
+}
+
+void plb_tune_remember(const char *key, const plb_choice *choice) {
+    pthread_mutex_lock(&lock);
+    keep(key, choice);
+    append_to_file(key, choice);
+    pthread_mutex_unlock(&lock);
+}
