@@ -383,8 +383,12 @@ plb_status plb_pointwise_ref(plb_op_id op, const plb_call *call) {
     return PLB_OK;
 }
 
+static const char *comma(const plb_strbuf *text) {
+    return text->length && text->text[text->length - 1] != '{' ? "," : "";
+}
+
 void plb_describe_f64(plb_strbuf *text, const char *name, double value) {
-    plb_strbuf_printf(text, "%s\"%s\":", text->length ? "," : "", name);
+    plb_strbuf_printf(text, "%s\"%s\":", comma(text), name);
     if (isfinite(value)) {
         plb_strbuf_printf(text, "%.17g", value);
     } else {
@@ -393,7 +397,7 @@ void plb_describe_f64(plb_strbuf *text, const char *name, double value) {
 }
 
 void plb_describe_i64(plb_strbuf *text, const char *name, int64_t value) {
-    plb_strbuf_printf(text, "%s\"%s\":%lld", text->length ? "," : "", name, (long long)value);
+    plb_strbuf_printf(text, "%s\"%s\":%lld", comma(text), name, (long long)value);
 }
 
 void plb_pointwise_describe(const void *attrs, plb_strbuf *text) {
