@@ -300,8 +300,8 @@ typedef struct plb_slice_attrs {
 typedef enum plb_pad_mode { PLB_PAD_CONSTANT, PLB_PAD_REFLECT, PLB_PAD_EDGE } plb_pad_mode;
 typedef struct plb_pad_attrs {
     int64_t mode;
-    int64_t before[PLB_MAX_RANK], after[PLB_MAX_RANK]; // negative: cut off (constant mode)
-    double value;
+    int64_t before[PLB_MAX_RANK], after[PLB_MAX_RANK]; // negative: cut off (constant mode only)
+    double value;                                      // constant mode
 } plb_pad_attrs;
 typedef struct plb_shape_attrs {
     plb_shape shape; // reshape, expand
@@ -314,20 +314,27 @@ typedef struct plb_flip_attrs {
 } plb_flip_attrs;
 
 PLB_API plb_value plb_concat(plb_graph *graph, const plb_value *parts, int n, int axis);
+// y[i] = x[begin + step i] along each axis; a negative begin counts from the end, a step may be
+// negative, every element must exist.
 PLB_API plb_value plb_slice(plb_graph *graph, plb_value x, const plb_slice_attrs *attrs);
-// [begin, end) along one axis; both may be negative, end may be past the end.
+// [begin, end) along one axis, as Python slices: both may be negative or past the end.
 PLB_API plb_value plb_slice_axis(plb_graph *graph, plb_value x, int axis, int64_t begin,
                                  int64_t end);
+// n parts of these extents, or n equal parts where `extents` is NULL.
 PLB_API void plb_split(plb_graph *graph, plb_value x, int axis, int n, const int64_t *extents,
                        plb_value *out);
 PLB_API plb_value plb_pad(plb_graph *graph, plb_value x, const plb_pad_attrs *attrs);
 // One extent may be -1: what is left.
 PLB_API plb_value plb_reshape(plb_graph *graph, plb_value x, const plb_shape *shape);
+// All axes from first_axis on become one.
 PLB_API plb_value plb_flatten(plb_graph *graph, plb_value x, int first_axis);
+// Axis i of the result is axis axes[i] of x.
 PLB_API plb_value plb_permute(plb_graph *graph, plb_value x, const int *axes);
 PLB_API plb_value plb_transpose(plb_graph *graph, plb_value x, int axis_a, int axis_b);
 PLB_API plb_value plb_expand(plb_graph *graph, plb_value x, const plb_shape *shape);
+// `axes`: a set, as of plb_axes.
 PLB_API plb_value plb_flip(plb_graph *graph, plb_value x, int64_t axes);
+// Element i moves to i + shift, around the end.
 PLB_API plb_value plb_roll(plb_graph *graph, plb_value x, int axis, int64_t shift);
 
 // ------------------------------------------------------------------ optimizer steps
