@@ -12,7 +12,7 @@ void plb_log_set_sink(plb_log_sink sink, void *context) {
     sink_context = context;
 }
 
-void plb_log(plb_log_level level, const char *format, ...) {
+void plb_log_line(plb_log_level level, const char *format, ...) {
     if (!sink_function) return;
     char line[1024];
     va_list args;

@@ -12,6 +12,6 @@ typedef void (*plb_log_sink)(void *context, plb_log_level level, const char *lin
 
 // Set before threads start; NULL removes it.
 PLB_API void plb_log_set_sink(plb_log_sink sink, void *context);
-PLB_API void plb_log(plb_log_level level, const char *format, ...) PLB_PRINTF(2);
+PLB_API void plb_log_line(plb_log_level level, const char *format, ...) PLB_PRINTF(2);
 
 #endif

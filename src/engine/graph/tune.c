@@ -123,7 +123,7 @@ static void append_to_file(const char *key, const plb_choice *choice) {
     if (fd < 0) return;
     bool fine = !fresh || write(fd, first_line, strlen(first_line)) == (ssize_t)strlen(first_line);
     if (fine) fine = write(fd, line, (size_t)n) == n;
-    if (!fine) plb_log(PLB_LOG_DEBUG, "%s: could not be written", path);
+    if (!fine) plb_log_line(PLB_LOG_DEBUG, "%s: could not be written", path);
     close(fd);
 }
 

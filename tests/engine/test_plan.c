@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// The three levels run one program alike; memory is shared where it may be and nowhere else.
+#include "base/core/alloc.h"
+#include "check.h"
+#include "engine/graph/memory.h"
+#include "plumb/plumb.h"
+
+static const plb_level levels[] = {PLB_LEVEL_PLAN, PLB_LEVEL_INTERP, PLB_LEVEL_REPLAY};
+enum { N_LEVELS = 3 };
+
+static plb_plan *plan_at(const plb_graph *graph, plb_level level) {
+    plb_plan *plan = NULL;
+    CHECK_OK(plb_plan_new(graph, &(plb_plan_options){.level = level, .threads = 2}, &plan));
+    return plan;
+}
+
+static void set_input(plb_plan *plan, const char *name, const float *values, size_t n) {
+    plb_tensor t;
+    CHECK_OK(plb_plan_input(plan, name, &t));
+    memcpy(t.data, values, n * sizeof *values);
+}
+
+// y = relu(x w + 1) with x[2,2], w[2,2]; h is also an output, so relu must not overwrite it.
+static void levels_agree(void) {
+    for (int l = 0; l < N_LEVELS; l++) {
+        plb_model *model = plb_model_new();
+        plb_graph *g;
+        CHECK_OK(plb_model_program(model, "p", &g));
+        plb_value x = plb_input(g, "x", PLB_F32, &plb_shape_of(2, 2));
+        plb_value w = plb_param(g, "w", PLB_F32, &plb_shape_of(2, 2), PLB_ROLE_PARAMETER,
+                                (plb_init){.a = 2});
+        plb_value h = plb_affine(g, plb_mul(g, x, w), 1, 1);
+        plb_output(g, "h", h);
+        plb_output(g, "y", plb_relu(g, h));
+        plb_plan *plan = plan_at(g, levels[l]);
+        set_input(plan, "x", (float[]){1, -2, 3, -4}, 4);
+        for (int run = 0; run < 2; run++) {
+            plb_tensor out;
+            CHECK_OK(plb_plan_run(plan));
+            CHECK_OK(plb_plan_output(plan, "h", &out));
+            CHECK(((float *)out.data)[0] == 3 && ((float *)out.data)[3] == -7);
+            CHECK_OK(plb_plan_output(plan, "y", &out));
+            CHECK(((float *)out.data)[0] == 3 && ((float *)out.data)[3] == 0);
+        }
+        plb_plan_free(plan);
+        plb_model_free(model);
+    }
+}
+
+// Two reads around an assign see the old and the new value; the variable keeps the new one.
+static void reads_and_assigns_keep_their_order(void) {
+    for (int l = 0; l < N_LEVELS; l++) {
+        plb_model *model = plb_model_new();
+        plb_graph *g;
+        CHECK_OK(plb_model_program(model, "count", &g));
+        plb_value before = plb_param(g, "n", PLB_F32, &plb_shape_of(3), PLB_ROLE_STATE,
+                                     (plb_init){.a = 5});
+        int n = plb_value_variable(g, before);
+        plb_assign(g, n, plb_affine(g, before, 1, 1));
+        plb_value after = plb_read(g, n);
+        plb_output(g, "old_plus_new", plb_add(g, before, after));
+        plb_plan *plan = plan_at(g, levels[l]);
+        for (int run = 0; run < 3; run++) {
+            plb_tensor out;
+            CHECK_OK(plb_plan_run(plan));
+            CHECK_OK(plb_plan_output(plan, "old_plus_new", &out));
+            CHECK_NEAR(((float *)out.data)[2], 11 + 2 * run, 0);
+        }
+        CHECK_NEAR(((float *)plb_variable_data(model, n))[0], 8, 0);
+        plb_plan_free(plan);
+        plb_model_free(model);
+    }
+}
+
+// What one program writes, the other's prologue must see.
+static void programs_share_variables(void) {
+    plb_model *model = plb_model_new();
+    plb_graph *use, *change;
+    CHECK_OK(plb_model_program(model, "use", &use));
+    plb_value w = plb_param(use, "w", PLB_F32, &plb_shape_of(4), PLB_ROLE_PARAMETER,
+                            (plb_init){.a = 1});
+    plb_value x = plb_input(use, "x", PLB_F32, &plb_shape_of(4));
+    plb_output(use, "y", plb_mul(use, x, plb_exp(use, w))); // exp(w) belongs to the prologue
+    CHECK_OK(plb_model_program(model, "change", &change));
+    plb_value v = plb_param(change, "w", PLB_F32, &plb_shape_of(4), PLB_ROLE_PARAMETER,
+                            (plb_init){.a = 1});
+    plb_assign(change, plb_value_variable(change, v), plb_affine(change, v, 1, 1));
+    plb_plan *user = plan_at(use, PLB_LEVEL_PLAN), *changer = plan_at(change, PLB_LEVEL_PLAN);
+    set_input(user, "x", (float[]){1, 1, 1, 1}, 4);
+    for (int run = 1; run < 4; run++) {
+        plb_tensor y;
+        CHECK_OK(plb_plan_run(user));
+        CHECK_OK(plb_plan_output(user, "y", &y));
+        CHECK_NEAR(((float *)y.data)[0], exp(run), 1e-5 * exp(run));
+        CHECK_OK(plb_plan_run(changer));
+    }
+    plb_plan_free(user);
+    plb_plan_free(changer);
+    plb_model_free(model);
+}
+
+static void steady_state_allocates_nothing(void) {
+    plb_model *model = plb_model_new();
+    plb_graph *g;
+    CHECK_OK(plb_model_program(model, "p", &g));
+    plb_value x = plb_input(g, "x", PLB_F32, &plb_shape_of(8, 8));
+    plb_output(g, "y", plb_relu(g, plb_add(g, x, plb_neg(g, x))));
+    plb_plan *plan = plan_at(g, PLB_LEVEL_PLAN);
+    CHECK_OK(plb_plan_run(plan));
+    uint64_t before = plb_alloc_count();
+    for (int i = 0; i < 5; i++) CHECK_OK(plb_plan_run(plan));
+    CHECK(plb_alloc_count() == before);
+    plb_plan_free(plan);
+    plb_model_free(model);
+}
+
+// A chain of n pointwise ops needs room for two values at most, whatever n is.
+static void chains_reuse_memory(void) {
+    plb_model *model = plb_model_new();
+    plb_graph *g;
+    CHECK_OK(plb_model_program(model, "p", &g));
+    plb_value x = plb_input(g, "x", PLB_F32, &plb_shape_of(1 << 16));
+    for (int i = 0; i < 20; i++) x = plb_cumsum(g, x, 0, i & 1, false);
+    plb_output(g, "y", x);
+    plb_plan *plan = plan_at(g, PLB_LEVEL_PLAN);
+    plb_plan_bytes bytes = plb_plan_memory(plan);
+    CHECK(bytes.total <= (4 << 18) + 4096); // input, output, and two between
+    plb_plan_free(plan);
+    plb_model_free(model);
+}
+
+static void blocks_never_overlap(void) {
+    enum { N = 300 };
+    plb_block blocks[N];
+    uint64_t state = 1;
+    for (int trial = 0; trial < 20; trial++) {
+        size_t peak = 0, total;
+        for (int i = 0; i < N; i++) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            int first = (int)(state >> 40) % 100;
+            blocks[i] = (plb_block){.size_bytes = (state >> 20) % 5000, .first = first,
+                                    .last = first + (int)(state >> 33) % 30};
+        }
+        CHECK_OK(plb_place(blocks, N, 64, &total));
+        for (int t = 0; t < 130; t++) {
+            size_t alive = 0;
+            for (int i = 0; i < N; i++) {
+                if (blocks[i].first <= t && t <= blocks[i].last) alive += blocks[i].size_bytes;
+            }
+            if (alive > peak) peak = alive;
+        }
+        CHECK_SAY(total <= peak + peak / 5, "%zu placed, %zu alive at once", total, peak);
+        for (int i = 0; i < N; i++) {
+            for (int j = 0; j < i; j++) {
+                bool together = blocks[i].first <= blocks[j].last &&
+                                blocks[j].first <= blocks[i].last;
+                size_t a = blocks[i].offset_bytes, b = blocks[j].offset_bytes;
+                bool apart = a + blocks[i].size_bytes <= b || b + blocks[j].size_bytes <= a;
+                CHECK(!together || apart);
+            }
+        }
+    }
+}
+
+static void errors_name_the_place(void) {
+    plb_model *model = plb_model_new();
+    plb_graph *g;
+    CHECK_OK(plb_model_program(model, "p", &g));
+    plb_scope_push(g, "layer1");
+    plb_value x = plb_input(g, "x", PLB_F32, &plb_shape_of(2));
+    plb_value bad = plb_add(g, x, plb_scalar(g, PLB_F64, 1));
+    CHECK(bad == PLB_NONE && plb_relu(g, bad) == PLB_NONE);
+    plb_plan *plan;
+    CHECK_FAILS(PLB_EINVAL, "p: layer1: add", plb_plan_new(g, NULL, &plan));
+    CHECK(!plan);
+    plb_model_free(model);
+}
+
+static const check_test tests[] = {
+    {"levels agree", levels_agree},
+    {"reads and assigns keep their order", reads_and_assigns_keep_their_order},
+    {"programs share variables", programs_share_variables},
+    {"steady state allocates nothing", steady_state_allocates_nothing},
+    {"chains reuse memory", chains_reuse_memory},
+    {"blocks never overlap", blocks_never_overlap},
+    {"errors name the place", errors_name_the_place},
+};
+CHECK_MAIN(tests)
