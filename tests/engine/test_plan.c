@@ -149,7 +149,7 @@ static void blocks_never_overlap(void) {
             }
             if (alive > peak) peak = alive;
         }
-        CHECK_SAY(total <= peak + peak / 5, "%zu placed, %zu alive at once", total, peak);
+        CHECK_SAY(total <= peak + peak / 4, "%zu placed, %zu alive at once", total, peak);
         for (int i = 0; i < N; i++) {
             for (int j = 0; j < i; j++) {
                 bool together = blocks[i].first <= blocks[j].last &&

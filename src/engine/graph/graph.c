@@ -205,6 +205,27 @@ bool plb_node_is_effect(const plb_node *node) {
     return node->op == PLB_OP_assign || node->op == PLB_OP_input;
 }
 
+bool plb_read_outlives_assign(const plb_graph *graph, int index, bool *seen) {
+    int variable = ((const plb_variable_attrs *)graph->nodes[index].attrs)->variable;
+    memset(seen, 0, (size_t)graph->n_values);
+    seen[graph->nodes[index].out] = true;
+    bool assigned = false;
+    for (int i = index + 1; i < graph->n_nodes; i++) {
+        const plb_node *node = &graph->nodes[i];
+        for (int k = 0; k < node->n_in; k++) {
+            if (node->in[k] < 0 || !seen[node->in[k]]) continue;
+            if (assigned) return true;
+            if (plb_op_of(node->op)->flags & PLB_OP_VIEW) seen[node->out] = true;
+        }
+        assigned |= node->op == PLB_OP_assign &&
+                    ((const plb_variable_attrs *)node->attrs)->variable == variable;
+    }
+    for (int i = 0; i < graph->n_outputs && assigned; i++) {
+        if (seen[graph->outputs[i].value]) return true;
+    }
+    return false;
+}
+
 // ---------------------------------------------------------------------------- values
 plb_type plb_value_type(const plb_graph *graph, plb_value value) {
     if (value < 0 || value >= graph->n_values) return (plb_type){.dtype = PLB_DTYPE_COUNT};

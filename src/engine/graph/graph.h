@@ -76,6 +76,10 @@ plb_value plb_append_node(plb_graph *graph, const plb_node *node, const plb_type
 // Opens a scope by its whole dotted name, whatever is open; plb_scope_pop closes it.
 void plb_scope_enter(plb_graph *graph, const char *scope);
 
+// Whether the value of the read `index`, or a view of it, is used after its variable is assigned,
+// so that it needs a copy. `seen` holds n_values flags of scratch.
+bool plb_read_outlives_assign(const plb_graph *graph, int index, bool *seen);
+
 // Whether a node changes state or talks to the outside, so that dead-code removal must keep it.
 bool plb_node_is_effect(const plb_node *node);
 

@@ -32,38 +32,16 @@ static plb_layout plain(void) {
     return (plb_layout){0};
 }
 
-// Whether a read's value, or a view of it, is used after the variable is assigned.
-static bool outlives_assign(const plb_graph *graph, int read, bool *sees) {
-    int variable = ((const plb_variable_attrs *)graph->nodes[read].attrs)->variable;
-    memset(sees, 0, (size_t)graph->n_values);
-    sees[graph->nodes[read].out] = true;
-    bool assigned = false;
-    for (int i = read + 1; i < graph->n_nodes; i++) {
-        const plb_node *node = &graph->nodes[i];
-        for (int k = 0; k < node->n_in; k++) {
-            if (node->in[k] < 0 || !sees[node->in[k]]) continue;
-            if (assigned) return true;
-            if (plb_op_of(node->op)->flags & PLB_OP_VIEW) sees[node->out] = true;
-        }
-        assigned |= node->op == PLB_OP_assign &&
-                    ((const plb_variable_attrs *)node->attrs)->variable == variable;
-    }
-    for (int i = 0; i < graph->n_outputs && assigned; i++) {
-        if (sees[graph->outputs[i].value]) return true;
-    }
-    return false;
-}
-
 static plb_status find_copies(plb_interp *interp) {
     const plb_graph *graph = interp->graph;
-    bool *sees = plb_alloc_array((size_t)graph->n_values + 1, sizeof *sees);
-    if (!sees) return plb_fail(PLB_ENOMEM, "out of memory for an interpreter");
+    bool *seen = plb_alloc_array((size_t)graph->n_values + 1, sizeof *seen);
+    if (!seen) return plb_fail(PLB_ENOMEM, "out of memory for an interpreter");
     for (int i = 0; i < graph->n_nodes; i++) {
         if (graph->nodes[i].op == PLB_OP_read) {
-            interp->copies[i] = outlives_assign(graph, i, sees);
+            interp->copies[i] = plb_read_outlives_assign(graph, i, seen);
         }
     }
-    plb_free(sees);
+    plb_free(seen);
     return PLB_OK;
 }
 

@@ -18,6 +18,8 @@ typedef plb_status (*plb_pass)(plb_graph **graph, const plb_pass_context *contex
 
 // Merges equal nodes, then drops what no output and no effect needs.
 PLB_MUST_USE plb_status plb_pass_clean(plb_graph **graph, const plb_pass_context *context);
+// Copies what a variable held where that is still needed after the variable is assigned.
+PLB_MUST_USE plb_status plb_pass_keep_old(plb_graph **graph, const plb_pass_context *context);
 // Inference: batch_norm_infer behind a convolution becomes part of its weights and bias.
 PLB_MUST_USE plb_status plb_pass_fold_norm(plb_graph **graph, const plb_pass_context *context);
 // Bias, residual and activation move into the convolution, product or norm before them.

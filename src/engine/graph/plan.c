@@ -22,6 +22,7 @@ int plb_default_threads(void) {
 static plb_status run_passes(plb_plan *plan) {
     static const plb_pass passes[] = {
         plb_pass_clean,
+        plb_pass_keep_old,
         plb_pass_layout,
     };
     plb_pass_context context = {plan->backend, plan->options.threads, &plan->report};
