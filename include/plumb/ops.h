@@ -230,10 +230,12 @@ typedef struct plb_loss_attrs {
     int64_t reduction;    // plb_reduction
     int64_t ignore_index; // a target that counts for nothing; -100 as PyTorch's default
     double smoothing;     // cross_entropy: label smoothing
+    int64_t classes;      // nll_grad: C of what it computes; else 0
 } plb_loss_attrs;
 PLB_API plb_loss_attrs plb_loss_default(void);
 
-// logits[N,C,…] target i64[N,…] weight[C] or PLB_NONE -> scalar, or [N,…] unreduced.
+// logits[N,C,…] target i64[N,…] weight[C] or PLB_NONE -> scalar, or [N,…] unreduced. MEAN divides
+// by the sum of the targets' weights. A target that is no class and not ignored fails the run.
 PLB_API plb_value plb_cross_entropy(plb_graph *graph, plb_value logits, plb_value target,
                                     plb_value weight, const plb_loss_attrs *attrs);
 // The same of log-probabilities.
