@@ -272,6 +272,8 @@ PLB_API plb_value plb_random_normal(plb_graph *graph, plb_dtype dtype, const plb
                                     double mean, double deviation);
 
 // ------------------------------------------------------------------ indexing
+// Indices are i64 and count from the first element; one that is negative or past the end fails the
+// run.
 typedef struct plb_index_attrs {
     int64_t axis;
     int64_t extent; // take_grad: of x along axis
@@ -279,13 +281,17 @@ typedef struct plb_index_attrs {
 // x[…,D,…] index[I…] -> [… I… …] along axis: index_select, and embedding with axis 0.
 PLB_API plb_value plb_take(plb_graph *graph, plb_value x, plb_value index, int axis);
 PLB_API plb_value plb_embedding(plb_graph *graph, plb_value weight, plb_value index);
-// out[i][j] = x[i][index[i][j]] and so on (torch.gather); ranks are equal.
+// Along axis 1, out[i][j] = x[i][index[i][j]] and so on (torch.gather); ranks are equal.
 PLB_API plb_value plb_gather(plb_graph *graph, plb_value x, plb_value index, int axis);
+// The opposite: x with out[i][index[i][j]] = source[i][j], or += for scatter_add. Index and source
+// have one shape. Where two elements of scatter go to one place the last in row-major order stays,
+// and gradients are only right where none do.
 PLB_API plb_value plb_scatter(plb_graph *graph, plb_value x, plb_value index, plb_value source,
                               int axis);
 PLB_API plb_value plb_scatter_add(plb_graph *graph, plb_value x, plb_value index,
                                   plb_value source, int axis);
-// Two outputs: i64 positions [count of x, rank], of which the count (i64 scalar) first are meant.
+// Two outputs: i64 positions [count of x, rank], of which the count (i64 scalar) first are meant;
+// the rest are zero.
 PLB_API plb_value plb_nonzero(plb_graph *graph, plb_value x);
 // 0, 1, 2, … along `axis` of `shape`.
 typedef struct plb_iota_attrs {
