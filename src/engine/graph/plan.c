@@ -19,15 +19,28 @@ int plb_default_threads(void) {
     return n > 0 ? n : 1;
 }
 
+typedef struct pass_entry {
+    plb_pass pass;
+    bool fusion;    // left out with no_fusion
+    bool inference; // only where nothing is trained
+} pass_entry;
+
+static const pass_entry passes[] = {
+    {plb_pass_clean, false, false},
+    {plb_pass_fold_norm, true, true},
+    {plb_pass_fuse_epilogue, true, false},
+    {plb_pass_fuse_chain, true, false},
+    {plb_pass_clean, false, false},
+    {plb_pass_keep_old, false, false}, // late: fusion moves reads towards their users
+    {plb_pass_layout, false, false},
+};
+
 static plb_status run_passes(plb_plan *plan) {
-    static const plb_pass passes[] = {
-        plb_pass_clean,
-        plb_pass_keep_old,
-        plb_pass_layout,
-    };
     plb_pass_context context = {plan->backend, plan->options.threads, &plan->report};
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
-        PLB_TRY(passes[i](&plan->graph, &context));
+        if (passes[i].fusion && plan->options.no_fusion) continue;
+        if (passes[i].inference && plan->writes) continue;
+        PLB_TRY(passes[i].pass(&plan->graph, &context));
     }
     return PLB_OK;
 }
@@ -149,12 +162,12 @@ plb_status plb_plan_run(plb_plan *plan) {
 static plb_status make_plan(plb_plan *plan, const plb_graph *graph) {
     if (plan->options.level == PLB_LEVEL_INTERP) return plb_interp_new(plan, graph);
     PLB_TRY(copy_graph(plan, graph));
+    plan->writes = assigns(plan);
     PLB_TRY(run_passes(plan));
     PLB_TRY(plb_plan_schedule(plan));
     PLB_TRY(plb_plan_assign_storage(plan));
     PLB_TRY(plb_plan_select(plan));
     PLB_TRY(plb_plan_place(plan));
-    plan->writes = assigns(plan);
     if (plan->options.level == PLB_LEVEL_REPLAY) PLB_TRY(capture_steps(plan));
     return PLB_OK;
 }

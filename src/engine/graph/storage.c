@@ -68,6 +68,7 @@ static bool try_view(sharing *s, int index) {
         out = plb_tensor_dense(in->data, info->type.dtype, &info->type.shape, info->layout);
     } else {
         if (!(op->flags & PLB_OP_VIEW) || !op->view(node->attrs, in, &out)) return false;
+        if (op->flags & PLB_OP_FOLLOWS) out.layout = info->layout; // strides say it as well
         if (!plb_layout_equal(out.layout, info->layout)) return false;
         if (!plb_tensor_is_dense(&out) && !consumers_read_strides(plan->graph, node->out)) {
             return false;
@@ -89,13 +90,18 @@ static bool same_form(const plb_tensor *a, const plb_value_info *b) {
            plb_layout_equal(a->layout, b->layout) && plb_tensor_is_dense(a);
 }
 
+static bool may_share(const plb_op *op, int input, int output) {
+    if (op->flags & PLB_OP_POINTWISE) return true;
+    if (op->flags & PLB_OP_INPLACE && input == output) return true;
+    return op->shared_input && op->shared_input == input && output == 0;
+}
+
 static bool try_in_place(sharing *s, const plb_node *node, int k, int position) {
     plb_plan *plan = s->plan;
     const plb_op *op = plb_op_of(node->op);
     const plb_value_info *info = &plan->graph->values[node->out + k];
-    if (!(op->flags & (PLB_OP_POINTWISE | PLB_OP_INPLACE))) return false;
     for (int i = 0; i < node->n_in; i++) {
-        if (!(op->flags & PLB_OP_POINTWISE) && i != k) continue;
+        if (!may_share(op, i, k)) continue;
         plb_value in = node->in[i];
         if (in < 0) continue;
         const plb_storage *storage = &plan->storage[in];

@@ -86,7 +86,7 @@ static const plb_sample samples[] = {
 
 const plb_op plb_op_concat = {
     .name = "concat",
-    .flags = PLB_OP_SPATIAL,
+    .flags = PLB_OP_FOLLOWS,
     .attrs_bytes = sizeof(plb_axis_attrs),
     .min_in = 1,
     .max_in = 1024,

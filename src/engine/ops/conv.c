@@ -213,6 +213,9 @@ static const plb_sample samples[] = {
 
 const plb_op plb_op_conv = {.name = "conv",
                             .flags = PLB_OP_SPATIAL,
+                            .spatial_in = 1 << 0 | 1 << 3,
+                            .spatial_out = 1 << 0,
+                            .shared_input = 3,
                             .attrs_bytes = sizeof(plb_conv_attrs),
                             .min_in = 2,
                             .max_in = 4,

@@ -114,6 +114,8 @@ static const plb_sample samples[] = {
 
 const plb_op plb_op_conv_input_grad = {.name = "conv_input_grad",
                                        .flags = PLB_OP_SPATIAL,
+                                       .spatial_in = 1 << 0,
+                                       .spatial_out = 1 << 0,
                                        .attrs_bytes = sizeof(plb_conv_attrs),
                                        .min_in = 2,
                                        .max_in = 2,

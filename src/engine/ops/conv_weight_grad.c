@@ -112,6 +112,8 @@ static const plb_sample samples[] = {
 };
 
 const plb_op plb_op_conv_weight_grad = {.name = "conv_weight_grad",
+                                        .flags = PLB_OP_SPATIAL,
+                                        .spatial_in = 1 << 0 | 1 << 1,
                                         .attrs_bytes = sizeof(plb_conv_attrs),
                                         .min_in = 2,
                                         .max_in = 2,

@@ -91,6 +91,9 @@ typedef struct plb_op {
     int min_in, max_in;
     // SPATIAL ops: bit i: input i, output i is [N,C,spatial…]. Both 0: input 0 and all outputs.
     unsigned spatial_in, spatial_out;
+    // Output 0 may take the memory of this input when nobody else needs it (the residual of an
+    // epilogue); 0: none.
+    int shared_input;
 
     // Types of outputs from types of inputs; PLB_EINVAL with what was expected and found. One that
     // makes counts (see plb_value_count) sets count_of in its builder.

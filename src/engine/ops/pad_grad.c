@@ -52,7 +52,7 @@ static const plb_sample samples[] = {
 
 const plb_op plb_op_pad_grad = {
     .name = "pad_grad",
-    .flags = PLB_OP_SPATIAL,
+    .flags = PLB_OP_FOLLOWS,
     .attrs_bytes = sizeof(plb_pad_attrs),
     .min_in = 1,
     .max_in = 1,

@@ -93,7 +93,7 @@ static const plb_sample samples[] = {
 
 const plb_op plb_op_slice = {
     .name = "slice",
-    .flags = PLB_OP_VIEW,
+    .flags = PLB_OP_VIEW | PLB_OP_FOLLOWS,
     .attrs_bytes = sizeof(plb_slice_attrs),
     .min_in = 1,
     .max_in = 1,

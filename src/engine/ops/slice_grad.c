@@ -35,6 +35,7 @@ static const plb_sample samples[] = {
 
 const plb_op plb_op_slice_grad = {
     .name = "slice_grad",
+    .flags = PLB_OP_FOLLOWS,
     .attrs_bytes = sizeof(plb_slice_attrs),
     .min_in = 1,
     .max_in = 1,

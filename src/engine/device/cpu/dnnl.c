@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one file that talks to oneDNN. Its versions 2 and 3 differ in how primitives are described;
-// everything above this file sees neither.
-#include <stdio.h>
+// The one file that talks to oneDNN (https://oneapi-src.github.io/oneDNN). It is written for the C
+// API of versions 2.x, which describes an operation first and a primitive of it second.
+#include "engine/device/cpu/dnnl.h"
 
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/alloc.h"
+#include "base/core/status.h"
 #include "engine/device/cpu/cpu.h"
 
 #ifdef PLB_HAVE_DNNL
 #include <oneapi/dnnl/dnnl.h>
+#include <pthread.h>
 
 const char *plb_dnnl_version(void) {
     static char text[48];
@@ -14,8 +20,415 @@ const char *plb_dnnl_version(void) {
     snprintf(text, sizeof text, "dnnl%d.%d.%d", v->major, v->minor, v->patch);
     return text;
 }
+
+enum { MAX_ARGS = 6 };
+
+struct plb_dnnl {
+    dnnl_primitive_desc_t desc;
+    dnnl_primitive_t primitive, pack, unpack; // unpack: of weight gradients, to the plain order
+    dnnl_memory_t first, second, bias, result, scratch, plain_weights, packed_result;
+    size_t scratch_bytes, packed_bytes, result_bytes; // result_bytes: of a packed result
+    char implementation[64];
+};
+
+// The engine and the stream are the library's handles to "this CPU, now"; they hold no work.
+static dnnl_engine_t engine;
+static dnnl_stream_t stream;
+static dnnl_status_t engine_status;
+static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
+
+static void open_engine(void) {
+    engine_status = dnnl_engine_create(&engine, dnnl_cpu, 0);
+    if (!engine_status) engine_status = dnnl_stream_create(&stream, engine, dnnl_stream_in_order);
+}
+
+static plb_status check(dnnl_status_t status, const char *what) {
+    switch (status) {
+    case dnnl_success: return PLB_OK;
+    case dnnl_out_of_memory: return plb_fail(PLB_ENOMEM, "oneDNN: out of memory in %s", what);
+    case dnnl_unimplemented: return plb_fail(PLB_EUNSUPPORTED, "oneDNN: %s: unimplemented", what);
+    default: return plb_fail(PLB_EUNSUPPORTED, "oneDNN: %s: status %d", what, (int)status);
+    }
+}
+
+// ---------------------------------------------------------------------------- descriptors
+typedef struct dims {
+    dnnl_dims_t d;
+} dims;
+
+static dnnl_format_tag_t tag_of(const plb_tensor *t) {
+    static const dnnl_format_tag_t plain[] = {dnnl_a, dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd,
+                                              dnnl_abcde};
+    static const dnnl_format_tag_t last[] = {dnnl_a, dnnl_a, dnnl_ab, dnnl_acb, dnnl_acdb,
+                                             dnnl_acdeb};
+    return (t->layout.kind == PLB_LAYOUT_NHWC ? last : plain)[t->shape.rank];
+}
+
+static plb_status describe(dnnl_memory_desc_t *md, int rank, const int64_t *extents,
+                           dnnl_format_tag_t tag) {
+    dims all = {{0}};
+    memcpy(all.d, extents, (size_t)rank * sizeof *extents);
+    return check(dnnl_memory_desc_init_by_tag(md, rank, all.d, dnnl_f32, tag), "a description");
+}
+
+static plb_status describe_tensor(dnnl_memory_desc_t *md, const plb_tensor *t, bool any) {
+    return describe(md, t->shape.rank, t->shape.dim, any ? dnnl_format_tag_any : tag_of(t));
+}
+
+// w[K,C/g,…] as [g,K/g,C/g,…]: the same bytes.
+static plb_status describe_weights(dnnl_memory_desc_t *md, const plb_tensor *w, int64_t groups,
+                                   bool any) {
+    static const dnnl_format_tag_t plain[] = {dnnl_a,    dnnl_a,     dnnl_ab,    dnnl_abc,
+                                              dnnl_abcd, dnnl_abcde, dnnl_abcdef};
+    if (groups == 1) return describe_tensor(md, w, any);
+    int64_t extents[PLB_MAX_RANK + 1] = {groups, w->shape.dim[0] / groups};
+    memcpy(extents + 2, w->shape.dim + 1, (size_t)(w->shape.rank - 1) * sizeof *extents);
+    int rank = w->shape.rank + 1;
+    return describe(md, rank, extents, any ? dnnl_format_tag_any : plain[rank]);
+}
+
+static plb_status add_epilogue(dnnl_primitive_attr_t attr, const plb_dnnl_spec *spec) {
+    dnnl_post_ops_t ops;
+    PLB_TRY(check(dnnl_post_ops_create(&ops), "post-ops"));
+    dnnl_status_t status = dnnl_success;
+    if (spec->residual) status = dnnl_post_ops_append_sum(ops, 1);
+    const plb_epilogue *e = &spec->epilogue;
+    if (!status && e->activation == PLB_ACT_RELU) {
+        status = dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_relu, 0, 0);
+    }
+    if (!status && e->activation == PLB_ACT_CLAMP) {
+        status = dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_clip, (float)e->alpha,
+                                              (float)e->beta);
+    }
+    if (!status) status = dnnl_primitive_attr_set_post_ops(attr, ops);
+    dnnl_post_ops_destroy(ops);
+    return check(status, "post-ops");
+}
+
+typedef struct conv_dims {
+    dims stride, dilation, pad_begin, pad_end;
+} conv_dims;
+
+static void conv_extents(const plb_conv_attrs *a, int axes, conv_dims *out) {
+    for (int i = 0; i < axes; i++) {
+        out->stride.d[i] = a->stride[i] ? a->stride[i] : 1;
+        out->dilation.d[i] = a->dilation[i] ? a->dilation[i] - 1 : 0; // the library counts gaps
+        out->pad_begin.d[i] = a->pad_begin[i];
+        out->pad_end.d[i] = a->pad_end[i];
+    }
+}
+
+// Convolutions of all three kinds are described from x, w, y.
+static plb_status conv_desc(const plb_dnnl_spec *s, dnnl_primitive_attr_t attr, plb_dnnl *p) {
+    const plb_tensor *x = s->kind == PLB_DNNL_INPUT_GRAD ? s->result : s->first;
+    const plb_tensor *w = s->kind == PLB_DNNL_WEIGHT_GRAD ? s->result : s->second;
+    const plb_tensor *y = s->kind == PLB_DNNL_CONV          ? s->result
+                          : s->kind == PLB_DNNL_INPUT_GRAD ? s->first
+                                                           : s->second;
+    dnnl_memory_desc_t mx, mw, mb, my;
+    conv_dims d = {0};
+    conv_extents(s->conv, x->shape.rank - 2, &d);
+    int64_t groups = s->conv->groups ? s->conv->groups : 1;
+    PLB_TRY(describe_tensor(&mx, x, false));
+    PLB_TRY(describe_weights(&mw, w, groups, true));
+    PLB_TRY(describe_tensor(&my, y, false));
+    if (s->bias) PLB_TRY(describe_tensor(&mb, s->bias, false));
+    dnnl_convolution_desc_t desc;
+    dnnl_primitive_desc_t hint = NULL;
+    PLB_TRY(check(dnnl_dilated_convolution_forward_desc_init(
+                      &desc, dnnl_forward_training, dnnl_convolution_direct, &mx, &mw,
+                      s->bias ? &mb : NULL, &my, d.stride.d, d.dilation.d, d.pad_begin.d,
+                      d.pad_end.d),
+                  "convolution"));
+    if (s->kind == PLB_DNNL_CONV) {
+        return check(dnnl_primitive_desc_create(&p->desc, &desc, attr, engine, NULL),
+                     "convolution");
+    }
+    PLB_TRY(check(dnnl_primitive_desc_create(&hint, &desc, NULL, engine, NULL), "convolution"));
+    dnnl_status_t status =
+        s->kind == PLB_DNNL_INPUT_GRAD
+            ? dnnl_dilated_convolution_backward_data_desc_init(
+                  &desc, dnnl_convolution_direct, &mx, &mw, &my, d.stride.d, d.dilation.d,
+                  d.pad_begin.d, d.pad_end.d)
+            : dnnl_dilated_convolution_backward_weights_desc_init(
+                  &desc, dnnl_convolution_direct, &mx, &mw, NULL, &my, d.stride.d, d.dilation.d,
+                  d.pad_begin.d, d.pad_end.d);
+    if (!status) status = dnnl_primitive_desc_create(&p->desc, &desc, attr, engine, hint);
+    dnnl_primitive_desc_destroy(hint);
+    return check(status, "convolution gradient");
+}
+
+// a[…,M,K] as the library sees it: the last two axes swapped by strides when transposed.
+static plb_status describe_matrix(dnnl_memory_desc_t *md, const plb_tensor *t, bool trans,
+                                  bool any) {
+    dims extents = {{0}}, strides = {{0}};
+    int rank = t->shape.rank;
+    for (int i = 0; i < rank; i++) {
+        int from = trans && i >= rank - 2 ? 2 * rank - 3 - i : i;
+        extents.d[i] = t->shape.dim[from];
+        strides.d[i] = t->stride[from];
+    }
+    if (any) {
+        return check(dnnl_memory_desc_init_by_tag(md, rank, extents.d, dnnl_f32,
+                                                  dnnl_format_tag_any),
+                     "a matrix");
+    }
+    return check(dnnl_memory_desc_init_by_strides(md, rank, extents.d, dnnl_f32, strides.d),
+                 "a matrix");
+}
+
+static plb_status matmul_desc(const plb_dnnl_spec *s, dnnl_primitive_attr_t attr, plb_dnnl *p) {
+    dnnl_memory_desc_t ma, mb, mbias, mc;
+    PLB_TRY(describe_matrix(&ma, s->first, s->matmul->trans_a, false));
+    PLB_TRY(describe_matrix(&mb, s->second, s->matmul->trans_b, s->pack));
+    PLB_TRY(describe_matrix(&mc, s->result, false, false));
+    if (s->bias) {
+        int64_t extents[PLB_MAX_RANK];
+        int rank = s->result->shape.rank;
+        for (int i = 0; i < rank; i++) extents[i] = 1;
+        extents[rank - 1] = s->bias->shape.dim[0];
+        static const dnnl_format_tag_t plain[] = {dnnl_a, dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd,
+                                                  dnnl_abcde, dnnl_abcdef};
+        PLB_TRY(describe(&mbias, rank, extents, plain[rank]));
+    }
+    dnnl_matmul_desc_t desc;
+    PLB_TRY(check(dnnl_matmul_desc_init(&desc, &ma, &mb, s->bias ? &mbias : NULL, &mc), "matmul"));
+    return check(dnnl_primitive_desc_create(&p->desc, &desc, attr, engine, NULL), "matmul");
+}
+
+// ---------------------------------------------------------------------------- memories
+static const dnnl_memory_desc_t *query(const plb_dnnl *p, dnnl_query_t what) {
+    return dnnl_primitive_desc_query_md(p->desc, what, 0);
+}
+
+static plb_status memory_of(const dnnl_memory_desc_t *md, dnnl_memory_t *out) {
+    return check(dnnl_memory_create(out, md, engine, DNNL_MEMORY_NONE), "a memory");
+}
+
+static plb_status make_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
+                               dnnl_primitive_t *out) {
+    dnnl_primitive_desc_t desc;
+    PLB_TRY(check(dnnl_reorder_primitive_desc_create(&desc, from, engine, to, engine, NULL),
+                  "reorder"));
+    dnnl_status_t status = dnnl_primitive_create(out, desc);
+    dnnl_primitive_desc_destroy(desc);
+    return check(status, "reorder");
+}
+
+static plb_status plain_weights_desc(const plb_dnnl_spec *s, dnnl_memory_desc_t *md) {
+    if (s->kind == PLB_DNNL_MATMUL) {
+        return describe_matrix(md, s->second, s->matmul->trans_b, false);
+    }
+    const plb_tensor *w = s->kind == PLB_DNNL_WEIGHT_GRAD ? s->result : s->second;
+    return describe_weights(md, w, s->conv->groups ? s->conv->groups : 1, false);
+}
+
+// The second operand gets a reorder into the library's order, unless that is the plain one.
+static plb_status prepare_packing(plb_dnnl *p, const plb_dnnl_spec *s,
+                                  const dnnl_memory_desc_t *wanted) {
+    dnnl_memory_desc_t plain;
+    PLB_TRY(plain_weights_desc(s, &plain));
+    if (dnnl_memory_desc_equal(&plain, wanted)) return PLB_OK;
+    if (!s->pack) return plb_fail(PLB_EUNSUPPORTED, "oneDNN: an operand in its own order");
+    PLB_TRY(make_reorder(&plain, wanted, &p->pack));
+    p->packed_bytes = dnnl_memory_desc_get_size(wanted);
+    return memory_of(&plain, &p->plain_weights);
+}
+
+static plb_status prepare_weight_result(plb_dnnl *p, const plb_dnnl_spec *s,
+                                        const dnnl_memory_desc_t *made) {
+    dnnl_memory_desc_t plain;
+    PLB_TRY(plain_weights_desc(s, &plain));
+    PLB_TRY(memory_of(&plain, &p->result));
+    if (dnnl_memory_desc_equal(&plain, made)) return PLB_OK;
+    PLB_TRY(make_reorder(made, &plain, &p->unpack));
+    p->result_bytes = (dnnl_memory_desc_get_size(made) + 63) & ~(size_t)63;
+    return memory_of(made, &p->packed_result);
+}
+
+static plb_status make_memories(plb_dnnl *p, const plb_dnnl_spec *s) {
+    const dnnl_memory_desc_t *scratch = query(p, dnnl_query_scratchpad_md);
+    p->scratch_bytes = dnnl_memory_desc_get_size(scratch);
+    PLB_TRY(memory_of(scratch, &p->scratch));
+    dnnl_query_t first = dnnl_query_src_md, second = dnnl_query_weights_md;
+    dnnl_query_t result = dnnl_query_dst_md;
+    if (s->kind == PLB_DNNL_INPUT_GRAD) {
+        first = dnnl_query_diff_dst_md, result = dnnl_query_diff_src_md;
+    } else if (s->kind == PLB_DNNL_WEIGHT_GRAD) {
+        second = dnnl_query_diff_dst_md, result = dnnl_query_diff_weights_md;
+    }
+    PLB_TRY(memory_of(query(p, first), &p->first));
+    PLB_TRY(memory_of(query(p, second), &p->second));
+    if (s->bias) {
+        PLB_TRY(memory_of(dnnl_primitive_desc_query_md(p->desc, dnnl_query_weights_md, 1),
+                          &p->bias));
+    }
+    if (s->kind == PLB_DNNL_WEIGHT_GRAD) return prepare_weight_result(p, s, query(p, result));
+    PLB_TRY(memory_of(query(p, result), &p->result));
+    return prepare_packing(p, s, query(p, second));
+}
+
+// ---------------------------------------------------------------------------- the interface
+static plb_status make(plb_dnnl *p, const plb_dnnl_spec *spec) {
+    dnnl_primitive_attr_t attr;
+    PLB_TRY(check(dnnl_primitive_attr_create(&attr), "attributes"));
+    dnnl_status_t mode = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    plb_status status = check(mode, "attributes");
+    if (!status) status = add_epilogue(attr, spec);
+    if (!status) {
+        status = spec->kind == PLB_DNNL_MATMUL ? matmul_desc(spec, attr, p)
+                                               : conv_desc(spec, attr, p);
+    }
+    dnnl_primitive_attr_destroy(attr);
+    PLB_TRY(status);
+    const char *text = "";
+    dnnl_primitive_desc_query(p->desc, dnnl_query_impl_info_str, 0, &text);
+    snprintf(p->implementation, sizeof p->implementation, "%s", text);
+    PLB_TRY(check(dnnl_primitive_create(&p->primitive, p->desc), "a primitive"));
+    return make_memories(p, spec);
+}
+
+plb_status plb_dnnl_new(const plb_dnnl_spec *spec, plb_dnnl **out) {
+    *out = NULL;
+    pthread_once(&engine_once, open_engine);
+    PLB_TRY(check(engine_status, "engine"));
+    plb_dnnl *p = plb_alloc(sizeof *p);
+    if (!p) return plb_fail(PLB_ENOMEM, "out of memory for a primitive");
+    plb_status status = make(p, spec);
+    if (status) {
+        plb_dnnl_free(p);
+        return status;
+    }
+    *out = p;
+    return PLB_OK;
+}
+
+void plb_dnnl_free(plb_dnnl *p) {
+    if (!p) return;
+    dnnl_memory_t memories[] = {p->first,   p->second,        p->bias,         p->result,
+                                p->scratch, p->plain_weights, p->packed_result};
+    for (size_t i = 0; i < sizeof memories / sizeof *memories; i++) {
+        if (memories[i]) dnnl_memory_destroy(memories[i]);
+    }
+    if (p->pack) dnnl_primitive_destroy(p->pack);
+    if (p->unpack) dnnl_primitive_destroy(p->unpack);
+    if (p->primitive) dnnl_primitive_destroy(p->primitive);
+    if (p->desc) dnnl_primitive_desc_destroy(p->desc);
+    plb_free(p);
+}
+
+size_t plb_dnnl_workspace_bytes(const plb_dnnl *p) {
+    return p->result_bytes + p->scratch_bytes;
+}
+
+size_t plb_dnnl_packed_bytes(const plb_dnnl *p) {
+    return p->packed_bytes;
+}
+
+const char *plb_dnnl_implementation(const plb_dnnl *p) {
+    return p->implementation;
+}
+
+static plb_status reorder(dnnl_primitive_t primitive, dnnl_memory_t from, dnnl_memory_t to) {
+    const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
+    return check(dnnl_primitive_execute(primitive, stream, 2, args), "reorder");
+}
+
+plb_status plb_dnnl_pack(plb_dnnl *p, const void *plain, void *packed) {
+    dnnl_memory_set_data_handle(p->plain_weights, (void *)plain);
+    dnnl_memory_set_data_handle(p->second, packed);
+    return reorder(p->pack, p->plain_weights, p->second);
+}
+
+static bool is_weight_grad(const plb_dnnl *p) {
+    dnnl_primitive_kind_t kind;
+    dnnl_prop_kind_t prop = dnnl_prop_kind_undef;
+    dnnl_primitive_desc_query(p->desc, dnnl_query_primitive_kind, 0, &kind);
+    if (kind == dnnl_convolution) dnnl_primitive_desc_query(p->desc, dnnl_query_prop_kind, 0, &prop);
+    return prop == dnnl_backward_weights;
+}
+
+static int arguments(const plb_dnnl *p, dnnl_exec_arg_t args[MAX_ARGS]) {
+    dnnl_prop_kind_t prop = dnnl_prop_kind_undef;
+    dnnl_primitive_kind_t kind;
+    dnnl_primitive_desc_query(p->desc, dnnl_query_primitive_kind, 0, &kind);
+    if (kind == dnnl_convolution) dnnl_primitive_desc_query(p->desc, dnnl_query_prop_kind, 0, &prop);
+    int n = 0;
+    if (prop == dnnl_backward_data) {
+        args[n++] = (dnnl_exec_arg_t){DNNL_ARG_DIFF_DST, p->first};
+        args[n++] = (dnnl_exec_arg_t){DNNL_ARG_WEIGHTS, p->second};
+        args[n++] = (dnnl_exec_arg_t){DNNL_ARG_DIFF_SRC, p->result};
+    } else if (prop == dnnl_backward_weights) {
+        args[n++] = (dnnl_exec_arg_t){DNNL_ARG_SRC, p->first};
+        args[n++] = (dnnl_exec_arg_t){DNNL_ARG_DIFF_DST, p->second};
+        dnnl_memory_t made = p->unpack ? p->packed_result : p->result;
+        args[n++] = (dnnl_exec_arg_t){DNNL_ARG_DIFF_WEIGHTS, made};
+    } else {
+        args[n++] = (dnnl_exec_arg_t){DNNL_ARG_SRC, p->first};
+        args[n++] = (dnnl_exec_arg_t){DNNL_ARG_WEIGHTS, p->second};
+        args[n++] = (dnnl_exec_arg_t){DNNL_ARG_DST, p->result};
+    }
+    if (p->bias) args[n++] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, p->bias};
+    if (p->scratch_bytes) args[n++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, p->scratch};
+    return n;
+}
+
+plb_status plb_dnnl_run(plb_dnnl *p, const plb_dnnl_args *a) {
+    dnnl_exec_arg_t args[MAX_ARGS];
+    dnnl_memory_set_data_handle(p->first, (void *)a->first);
+    dnnl_memory_set_data_handle(p->second, (void *)a->second);
+    dnnl_memory_set_data_handle(p->result, a->result);
+    if (p->bias) dnnl_memory_set_data_handle(p->bias, (void *)a->bias);
+    if (p->unpack) dnnl_memory_set_data_handle(p->packed_result, a->workspace);
+    dnnl_memory_set_data_handle(p->scratch, (char *)a->workspace + p->result_bytes);
+    int n = arguments(p, args);
+    PLB_TRY(check(dnnl_primitive_execute(p->primitive, stream, n, args), "a primitive"));
+    if (p->unpack && is_weight_grad(p)) return reorder(p->unpack, p->packed_result, p->result);
+    return PLB_OK;
+}
+
 #else
+
 const char *plb_dnnl_version(void) {
     return "no-dnnl";
+}
+
+static plb_status absent(void) {
+    return plb_fail(PLB_EUNSUPPORTED, "built without oneDNN");
+}
+
+plb_status plb_dnnl_new(const plb_dnnl_spec *spec, plb_dnnl **out) {
+    (void)spec;
+    *out = NULL;
+    return absent();
+}
+
+void plb_dnnl_free(plb_dnnl *p) {
+    (void)p;
+}
+
+size_t plb_dnnl_workspace_bytes(const plb_dnnl *p) {
+    (void)p;
+    return 0;
+}
+
+size_t plb_dnnl_packed_bytes(const plb_dnnl *p) {
+    (void)p;
+    return 0;
+}
+
+const char *plb_dnnl_implementation(const plb_dnnl *p) {
+    (void)p;
+    return "";
+}
+
+plb_status plb_dnnl_pack(plb_dnnl *p, const void *plain, void *packed) {
+    (void)p, (void)plain, (void)packed;
+    return absent();
+}
+
+plb_status plb_dnnl_run(plb_dnnl *p, const plb_dnnl_args *args) {
+    (void)p, (void)args;
+    return absent();
 }
 #endif
