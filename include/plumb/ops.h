@@ -66,14 +66,18 @@ typedef struct plb_norm_attrs {
     double eps;
     int64_t groups; // group_norm
     int64_t axes;   // layer_norm: how many of the last axes
+    int64_t masked; // batch_norm_grad: dy where y > 0 is a fourth output
     plb_epilogue epilogue;
 } plb_norm_attrs;
 
 // Statistics of the batch (Ioffe, Szegedy 2015). x[N,C,…] gamma[C] beta[C] -> three outputs:
 // y like x, mean[C], inv_std[C] = 1 / sqrt(variance + eps), the variance divided by its count.
+// The statistics of 16-bit floats are f32, and gamma and beta may be. PLB_NONE for gamma: ones,
+// for beta: zeros.
 PLB_API plb_value plb_batch_norm(plb_graph *graph, plb_value x, plb_value gamma, plb_value beta,
                                  double eps);
 // With given statistics: (x - mean) / sqrt(variance + eps) * gamma + beta.
+// Any [C] may be f32 when x is of 16 bits; gamma and beta may be PLB_NONE.
 PLB_API plb_value plb_batch_norm_infer(plb_graph *graph, plb_value x, plb_value gamma,
                                        plb_value beta, plb_value mean, plb_value variance,
                                        double eps);
