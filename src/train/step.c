@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// A training step as graph. A parameter may be read at several places (shared weights); its
+// gradient is the sum over all of them.
+#include "train/step.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/alloc.h"
+#include "base/core/status.h"
+#include "base/core/strbuf.h"
+#include "engine/graph/graph.h"
+
+plb_status plb_step_options_for(const char *optimizer, plb_step_options *out) {
+    static const char *const names[] = {"sgd", "adam", "adamw"};
+    plb_step_options o = {.lr = 1e-3, .adam = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}};
+    if (strcmp(optimizer, "sgd") == 0) {
+        o.optimizer = PLB_OPTIMIZER_SGD, o.lr = 0.01;
+    } else if (strcmp(optimizer, "adam") == 0) {
+        o.optimizer = PLB_OPTIMIZER_ADAM;
+    } else if (strcmp(optimizer, "adamw") == 0) {
+        o.optimizer = PLB_OPTIMIZER_ADAM;
+        o.adam.decoupled = 1, o.adam.weight_decay = 0.01;
+    } else {
+        const char *nearest = plb_nearest_name(optimizer, names, 3);
+        return plb_fail(PLB_EINVAL, "no optimizer %s; did you mean %s?", optimizer,
+                        nearest ? nearest : "sgd, adam or adamw");
+    }
+    *out = o;
+    return PLB_OK;
+}
+
+typedef struct step {
+    plb_graph *graph;
+    const plb_step_options *options;
+    plb_value lr, count;
+    int n; // reads of parameters
+    int *variable;
+    plb_value *read, *gradient;
+} step;
+
+static bool reads_parameter(const plb_graph *graph, const plb_node *node) {
+    if (node->op != PLB_OP_read) return false;
+    const plb_variable_attrs *attrs = node->attrs;
+    return graph->model->variables[attrs->variable].role == PLB_ROLE_PARAMETER;
+}
+
+static plb_status collect_reads(step *s) {
+    const plb_graph *graph = s->graph;
+    for (int i = 0; i < graph->n_nodes; i++) s->n += reads_parameter(graph, &graph->nodes[i]);
+    if (!s->n) return plb_fail(PLB_EINVAL, "train step: the program reads no parameter");
+    s->variable = plb_alloc_array((size_t)s->n, sizeof *s->variable);
+    s->read = plb_alloc_array((size_t)s->n, sizeof *s->read);
+    s->gradient = plb_alloc_array((size_t)s->n, sizeof *s->gradient);
+    if (!s->variable || !s->read || !s->gradient) {
+        return plb_fail(PLB_ENOMEM, "out of memory for %d gradients", s->n);
+    }
+    int n = 0;
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const plb_node *node = &graph->nodes[i];
+        if (!reads_parameter(graph, node)) continue;
+        s->variable[n] = ((const plb_variable_attrs *)node->attrs)->variable;
+        s->read[n++] = node->out;
+    }
+    return PLB_OK;
+}
+
+static plb_value state(plb_graph *graph, const char *name, double first, int *variable) {
+    const plb_type type = {PLB_F32, plb_scalar_shape};
+    plb_status status = plb_model_variable(graph->model, name, &type, PLB_ROLE_STATE,
+                                           (plb_init){PLB_INIT_CONSTANT, first, 0}, variable);
+    return status ? plb_graph_fail(graph, status) : plb_read(graph, *variable);
+}
+
+// The optimizer's variable "kind.<parameter>", like the parameter and 0 at first.
+static plb_value moment(plb_graph *graph, const char *kind, int parameter, int *variable) {
+    const plb_variable_info info = plb_model_variable_info(graph->model, parameter);
+    char name[512];
+    int length = snprintf(name, sizeof name, "%s.%s", kind, info.name);
+    if (length >= (int)sizeof name) {
+        return plb_graph_fail(graph, plb_fail(PLB_EINVAL, "%s: the name is too long", info.name));
+    }
+    plb_status status = plb_model_variable(graph->model, name, &info.type, PLB_ROLE_OPTIMIZER,
+                                           (plb_init){0}, variable);
+    return status ? plb_graph_fail(graph, status) : plb_read(graph, *variable);
+}
+
+static void step_sgd(step *s, int parameter, plb_value w, plb_value g) {
+    const plb_sgd_attrs *attrs = &s->options->sgd;
+    int m_variable = -1;
+    plb_value m = PLB_NONE;
+    if (attrs->momentum != 0) m = moment(s->graph, "sgd.momentum", parameter, &m_variable);
+    plb_value out = plb_sgd(s->graph, w, g, m, s->lr, attrs);
+    plb_assign(s->graph, parameter, out);
+    if (m != PLB_NONE) plb_assign(s->graph, m_variable, out + 1);
+}
+
+static void step_adam(step *s, int parameter, plb_value w, plb_value g) {
+    int m_variable = -1, v_variable = -1;
+    plb_value m = moment(s->graph, "adam.mean", parameter, &m_variable);
+    plb_value v = moment(s->graph, "adam.square", parameter, &v_variable);
+    plb_value out = plb_adam(s->graph, w, g, m, v, s->lr, s->count, &s->options->adam);
+    plb_assign(s->graph, parameter, out);
+    plb_assign(s->graph, m_variable, out + 1);
+    plb_assign(s->graph, v_variable, out + 2);
+}
+
+static void output_gradient(step *s, int parameter, plb_value g) {
+    char name[512];
+    snprintf(name, sizeof name, "grad.%s",
+             plb_model_variable_info(s->graph->model, parameter).name);
+    plb_output(s->graph, name, g);
+}
+
+// All that happens to one parameter. Its reads are few, so looking through all of them is fine.
+static void step_parameter(step *s, int parameter, int first) {
+    plb_value w = s->read[first], g = s->gradient[first];
+    for (int i = first + 1; i < s->n; i++) {
+        if (s->variable[i] != parameter || s->gradient[i] == PLB_NONE) continue;
+        g = g == PLB_NONE ? s->gradient[i] : plb_add(s->graph, g, s->gradient[i]);
+    }
+    if (g == PLB_NONE) return;
+    if (s->options->output_gradients) output_gradient(s, parameter, g);
+    if (s->options->optimizer == PLB_OPTIMIZER_SGD) {
+        step_sgd(s, parameter, w, g);
+    } else {
+        step_adam(s, parameter, w, g);
+    }
+}
+
+static plb_status step_all(step *s) {
+    const int n_variables = plb_model_variable_count(s->graph->model);
+    int *first = plb_alloc_array((size_t)n_variables, sizeof *first);
+    if (!first) return plb_fail(PLB_ENOMEM, "out of memory for a training step");
+    for (int v = 0; v < n_variables; v++) first[v] = -1;
+    for (int i = s->n - 1; i >= 0; i--) first[s->variable[i]] = i;
+    for (int v = 0; v < n_variables && !s->graph->status; v++) {
+        if (first[v] >= 0) step_parameter(s, v, first[v]);
+    }
+    plb_free(first);
+    return plb_graph_status(s->graph);
+}
+
+plb_status plb_train_step(plb_graph *graph, plb_value loss, const plb_step_options *options) {
+    step s = {.graph = graph, .options = options};
+    int lr_variable, count_variable;
+    plb_status status;
+    PLB_TRY_OUT(plb_graph_status(graph));
+    if (options->optimizer == PLB_OPTIMIZER_SGD && options->sgd.momentum != 0 &&
+        options->sgd.dampening != 0) {
+        // PyTorch's first step ignores dampening, which the op cannot tell from later ones.
+        PLB_TRY_OUT(plb_fail(PLB_EUNSUPPORTED, "sgd: dampening with momentum"));
+    }
+    PLB_TRY_OUT(collect_reads(&s));
+    plb_gradients(graph, loss, s.read, s.n, s.gradient);
+    plb_scope_push(graph, "optimizer");
+    s.lr = state(graph, "lr", options->lr, &lr_variable);
+    plb_value before = state(graph, "step", 0, &count_variable);
+    s.count = plb_affine(graph, before, 1, 1);
+    PLB_TRY_OUT(step_all(&s));
+    plb_assign(graph, count_variable, s.count);
+    plb_scope_pop(graph);
+    PLB_TRY_OUT(plb_graph_status(graph));
+out:
+    plb_free(s.variable);
+    plb_free(s.read);
+    plb_free(s.gradient);
+    return status;
+}

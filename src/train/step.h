@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Completes a training program: gradients, optimizer steps, assigns. All of a step is graph, so
+// that it is planned, priced and replayed as one.
+#ifndef PLB_TRAIN_STEP_H
+#define PLB_TRAIN_STEP_H
+
+#include "plumb/ops.h"
+
+typedef enum plb_optimizer {
+    PLB_OPTIMIZER_SGD,
+    PLB_OPTIMIZER_ADAM, // with adam.decoupled: AdamW
+} plb_optimizer;
+
+typedef struct plb_step_options {
+    plb_optimizer optimizer;
+    double lr; // first value of the variable "lr"
+    plb_sgd_attrs sgd;
+    plb_adam_attrs adam;
+    bool output_gradients; // also outputs "grad.<parameter>", for proofs
+} plb_step_options;
+
+// PyTorch's defaults of the optimizer called "sgd", "adam" or "adamw"; the learning rate of sgd is
+// 0.01. PLB_EINVAL with the nearest name for any other.
+PLB_API PLB_MUST_USE plb_status plb_step_options_for(const char *optimizer, plb_step_options *out);
+
+// Differentiates the scalar `loss` with respect to every PLB_ROLE_PARAMETER variable that the graph
+// reads, and assigns the optimizer's results in the order of declaration. Parameters that the loss
+// does not depend on stay as they are. Variables: "lr" and "step" (PLB_ROLE_STATE, f32 scalars;
+// step counts the runs, from 1 in the first), and per parameter "sgd.momentum.<parameter>", or
+// "adam.mean.<parameter>" and "adam.square.<parameter>" (PLB_ROLE_OPTIMIZER).
+PLB_API PLB_MUST_USE plb_status plb_train_step(plb_graph *graph, plb_value loss,
+                                               const plb_step_options *options);
+
+#endif
