@@ -175,6 +175,7 @@ plb_status plb_zoo_build_train(plb_model *model, const char *name, const plb_zoo
     program p;
     PLB_TRY(open_program(model, name, "train", true, options, &p));
     *out_loss = append_loss(&p, PLB_REDUCE_MEAN);
+    plb_output(p.graph, "logits", p.result.logits);
     *out_graph = p.graph;
     return plb_graph_status(p.graph);
 }

@@ -59,8 +59,9 @@ PLB_API PLB_MUST_USE plb_status plb_zoo_build_infer(plb_model *model, const char
 // Adds the program "eval": x, y i64[N] -> loss (the sum over the batch), correct (a count in f32).
 PLB_API PLB_MUST_USE plb_status plb_zoo_build_eval(plb_model *model, const char *name,
                                                    const plb_zoo_options *options);
-// Adds the program "train" as far as its loss: x, y i64[N] -> loss (mean), correct, and assigns of
-// running statistics. Its graph (borrowed) and the loss are for plb_train_step, which completes it.
+// Adds the program "train" as far as its loss: x, y i64[N] -> loss (mean), correct, logits, and
+// assigns of running statistics. Its graph (borrowed) and loss are for plb_train_step, which
+// completes it.
 PLB_API PLB_MUST_USE plb_status plb_zoo_build_train(plb_model *model, const char *name,
                                                     const plb_zoo_options *options,
                                                     plb_graph **out_graph, plb_value *out_loss);

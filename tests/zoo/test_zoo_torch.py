@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the zoo with PyTorch at small sizes: logits, losses, gradients, running statistics and
+ten optimizer steps. Needs PLB_PYTHON, a Python with torch, torchvision and safetensors.
+
+The reference is PyTorch in f64. A gradient may be wrong by 1e-3 of its norm, or by twice what
+PyTorch's own f32 is wrong there, whichever is more. Gradients that are zero but for rounding (of a
+bias before a batch norm) are held against the norm of all. PLB_ZOO names the models to run,
+separated by commas; "all" are all of them.
+"""
+import copy
+import os
+import subprocess
+import sys
+import tempfile
+
+DEFAULT = ("mnist_cnn lenet5 alexnet vgg11_bn resnet18 resnet50 resnext50_32x4d squeezenet1_1 "
+           "mobilenet_v2 mobilenet_v3_large densenet121 mnasnet1_0 shufflenet_v2_x1_0 googlenet "
+           "inception_v3 efficientnet_b0").split()
+REST = "vgg11 vgg13 vgg13_bn vgg16 vgg16_bn vgg19 vgg19_bn resnet34 resnet101 resnet152 wide_resnet50_2".split()
+SIZES = {"mnist_cnn": 28, "lenet5": 28, "inception_v3": 299, "alexnet": 64}
+BATCHES = {"inception_v3": 2, "mnist_cnn": 16, "lenet5": 16}
+
+
+def leave(reason):
+    print(f"skipped: {reason}\n0 passed, 0 failed, 1 skipped")
+    sys.exit(0)
+
+
+try:
+    import torch
+    import torch_models
+    from safetensors.torch import load_file, save_file
+except ImportError:
+    python = os.environ.get("PLB_PYTHON")
+    if not python or os.environ.get("PLB_ZOO_INNER"):
+        leave("PLB_PYTHON names no Python with torch, torchvision and safetensors")
+    os.execve(python, [python, *sys.argv], {**os.environ, "PLB_ZOO_INNER": "1"})
+
+DUMP = os.path.join(os.environ.get("PLUMB_BUILD", "build"), "tests/zoo_dump")
+
+
+def batches(name, count):
+    size, batch = SIZES.get(name, 96), BATCHES.get(name, 4)
+    channels, classes = (1, 10) if name in torch_models.OWN else (3, 1000)
+    return [(torch.randn(batch, channels, size, size), torch.randint(classes, (batch,)))
+            for _ in range(count)]
+
+
+def settled(name, data):
+    """A model whose running statistics and norm weights are none of their first values."""
+    torch.manual_seed(1)
+    model = torch_models.without_dropout(torch_models.make(name))
+    norms = [m for m in model.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    momenta = [m.momentum for m in norms]
+    with torch.no_grad():
+        for m in norms:
+            m.momentum = 1.0
+            m.weight.uniform_(0.5, 1.5)
+            m.bias.normal_(0, 0.1)
+        model.train()(data)
+    for m, momentum in zip(norms, momenta):
+        m.momentum = momentum
+    return model
+
+
+def dump(folder, model, data, **arguments):
+    """What zoo_dump writes, given the model's weights and the batches."""
+    tensors = {k: v.contiguous() for k, v in model.state_dict().items()}
+    for i, (x, y) in enumerate(data):
+        tensors[f"x.{i}"], tensors[f"y.{i}"] = x, y
+    source, target = os.path.join(folder, "in"), os.path.join(folder, "out")
+    save_file(tensors, source)
+    subprocess.run([DUMP, source, target] + [f"{k}={v}" for k, v in arguments.items()], check=True)
+    return load_file(target)
+
+
+def first_step(name, model, x, y):
+    """PyTorch's training step without the optimizer: loss, logits, gradients, buffers."""
+    model = copy.deepcopy(model).train()
+    loss, logits = torch_models.training_loss(name, model, x, y)
+    loss.backward()
+    return (loss.detach(), logits.detach(),
+            {k: p.grad for k, p in model.named_parameters() if p.grad is not None},
+            dict(model.named_buffers()))
+
+
+def error(found, reference):
+    """The largest difference over the largest number."""
+    reference = reference.double()
+    scale = reference.abs().max().clamp(min=1e-30)
+    return ((found.double() - reference).abs().max() / scale).item()
+
+
+class Failure(Exception):
+    pass
+
+
+def require(what, found, limit):
+    if not found <= limit:
+        raise Failure(f"{what}: error {found:.3g}, allowed {limit:.3g}")
+    return found
+
+
+def check_gradients(found, single, double):
+    total = sum(g.norm() ** 2 for g in double.values()).sqrt()
+    if found.keys() != double.keys():
+        raise Failure(f"gradients of other parameters: {sorted(found.keys() ^ double.keys())}")
+    worst = 0.0
+    for key, reference in double.items():
+        scale = max(reference.norm(), 1e-4 * total)
+        theirs = ((single[key].double() - reference).norm() / scale).item()
+        ours = ((found[key].double() - reference).norm() / scale).item()
+        worst = max(worst, require(f"gradient of {key}", ours, max(1e-3, 2 * theirs)))
+    return worst
+
+
+def check_model(name, folder):
+    torch.manual_seed(2)
+    (x, y), = data = batches(name, 1)
+    model = settled(name, x)
+    out = dump(folder, model, data, model=name, steps=1, optimizer="sgd", lr=0)
+    wide = copy.deepcopy(model).double()
+    with torch.no_grad():
+        infer = copy.deepcopy(wide).eval()(x.double())
+    worst = [require("logits", error(out["infer"], infer), 1e-4)]
+    criterion = (torch.nn.functional.nll_loss if name == "mnist_cnn"
+                 else torch.nn.functional.cross_entropy)
+    require("eval loss", error(out["eval.loss"], criterion(infer, y, reduction="sum")), 1e-4)
+    require("eval correct", abs(out["eval.correct"].item() - (infer.argmax(1) == y).sum().item()), 0)
+    loss, logits, double, buffers = first_step(name, wide, x.double(), y)
+    theirs = first_step(name, model, x, y)
+    worst.append(require("training logits", error(out["logits"], logits),
+                         max(1e-4, 2 * error(theirs[1], logits))))
+    require("loss", error(out["loss"], loss), max(1e-4, 2 * error(theirs[0], loss)))
+    found = {k[len("grad."):]: v for k, v in out.items() if k.startswith("grad.")}
+    worst.append(check_gradients(found, theirs[2], double))
+    for key, value in buffers.items():
+        require(key, error(out[key], value), max(1e-4, 2 * error(theirs[3][key], value)))
+    return "logits {:.1e}, in training {:.1e}, gradients {:.1e}".format(*worst)
+
+
+def check_init(name, folder):
+    """First values are drawn as torchvision draws them: constants equal, deviations alike."""
+    target = os.path.join(folder, "out")
+    subprocess.run([DUMP, "-", target, f"model={name}"], check=True)
+    ours, theirs = load_file(target), torch_models.make(name).state_dict()
+    worst = 0.0
+    for key, value in theirs.items():
+        found, value = ours[key].double(), value.double()
+        if value.numel() == 1 or value.std() == 0:
+            require(key, (found - value).abs().max().item(), 0)
+            continue
+        # A deviation from n numbers is known to 1/sqrt(2 n) at best (normal; uniform: less).
+        limit = 7 / value.numel() ** 0.5
+        worst = max(worst, require(f"deviation of {key}", (found.std() / value.std() - 1).abs().item(),
+                                   limit) / limit)
+        require(f"mean of {key}", ((found.mean() - value.mean()) / value.std()).abs().item(), limit)
+    return f"deviations within {worst:.2f} of what chance allows"
+
+
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=1e-3),
+    "adam": lambda p: torch.optim.Adam(p, lr=1e-3, weight_decay=1e-3),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=1e-3, weight_decay=1e-3),
+}
+
+
+def check_steps(optimizer, folder):
+    """Ten steps of mnist_cnn end in the same weights."""
+    torch.manual_seed(3)
+    data = batches("mnist_cnn", 10)
+    model = settled("mnist_cnn", data[0][0])
+    out = dump(folder, model, data, model="mnist_cnn", steps=10, optimizer=optimizer,
+               lr=0.05 if optimizer == "sgd" else 1e-3, momentum=0.9, weight_decay=1e-3)
+    model = model.double().train()
+    steps = OPTIMIZERS[optimizer](model.parameters())
+    for x, y in data:
+        steps.zero_grad()
+        torch_models.training_loss("mnist_cnn", model, x.double(), y)[0].backward()
+        steps.step()
+    worst = max(require(key, (out[key].double() - value).abs().max().item(), 1e-4)
+                for key, value in model.state_dict().items())
+    if out["step"].item() != 10:
+        raise Failure(f"step counts {out['step'].item()}")
+    return f"weights after ten steps {worst:.1e}"
+
+
+def main():
+    chosen = os.environ.get("PLB_ZOO", "")
+    names = DEFAULT + REST if chosen == "all" else chosen.split(",") if chosen else DEFAULT
+    torch.set_num_threads(2)
+    tests = [(name, check_model, name) for name in names]
+    tests += [(f"first values of {name}", check_init, name) for name in names]
+    tests += [(f"steps of {o}", check_steps, o) for o in OPTIMIZERS if not chosen or chosen == "all"]
+    failed = 0
+    for title, check, argument in tests:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                print(f"{title}: {check(argument, folder)}", flush=True)
+            except (Failure, subprocess.CalledProcessError) as reason:
+                failed += 1
+                print(f"FAILED  {title}: {reason}", flush=True)
+    print(f"{len(tests) - failed} passed, {failed} failed, 0 skipped")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
