@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/atomic_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/core/alloc.h"
+#include "base/core/status.h"
+
+struct plb_atomic_file {
+    char *path, *temporary;
+    int fd; // -1 when closed
+};
+
+enum {
+    SUFFIX_BYTES = 48,     // ".<pid>-<number>.tmp"
+    NAME_TRIES = 1000,     // names left by killed processes with our number
+    WRITE_BYTES = 1 << 30, // Linux writes at most 2^31 - 4096 bytes a call
+};
+
+// Not mkstemp: its files are private, and only open() applies the umask without a race.
+static plb_status create_temporary(plb_atomic_file *file) {
+    static atomic_uint counter;
+    size_t size = strlen(file->path) + SUFFIX_BYTES;
+    for (int i = 0; i < NAME_TRIES; i++) {
+        snprintf(file->temporary, size, "%s.%ld-%u.tmp", file->path, (long)getpid(),
+                 atomic_fetch_add(&counter, 1u));
+        file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (file->fd >= 0) return PLB_OK;
+        if (errno != EEXIST) break;
+    }
+    return plb_fail_errno("%s: cannot create a file beside it", file->path);
+}
+
+static void release(plb_atomic_file *file) {
+    if (file->fd >= 0) close(file->fd);
+    plb_free(file->path);
+    plb_free(file->temporary);
+    plb_free(file);
+}
+
+plb_status plb_atomic_open(const char *path, plb_atomic_file **out) {
+    *out = NULL;
+    plb_atomic_file *file = plb_alloc(sizeof *file);
+    if (!file) return plb_fail(PLB_ENOMEM, "%s: no memory to write it", path);
+    file->fd = -1;
+    file->path = plb_strdup(path);
+    file->temporary = plb_alloc(strlen(path) + SUFFIX_BYTES);
+    plb_status status = file->path && file->temporary
+                            ? create_temporary(file)
+                            : plb_fail(PLB_ENOMEM, "%s: no memory to write it", path);
+    if (status) {
+        release(file);
+        return status;
+    }
+    *out = file;
+    return PLB_OK;
+}
+
+plb_status plb_atomic_write(plb_atomic_file *file, const void *bytes, size_t size_bytes) {
+    const char *at = bytes;
+    while (size_bytes) {
+        ssize_t n = write(file->fd, at, size_bytes < WRITE_BYTES ? size_bytes : WRITE_BYTES);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return plb_fail_errno("%s: cannot write", file->path);
+        at += n;
+        size_bytes -= (size_t)n;
+    }
+    return PLB_OK;
+}
+
+// The rename itself is on the disk only once its directory is.
+static plb_status sync_directory(const plb_atomic_file *file) {
+    const char *slash = strrchr(file->path, '/');
+    char *folder = file->temporary; // its name is used up, and it is long enough
+    if (!slash) {
+        strcpy(folder, ".");
+    } else {
+        size_t length = slash == file->path ? 1 : (size_t)(slash - file->path);
+        memcpy(folder, file->path, length);
+        folder[length] = '\0';
+    }
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return errno == EACCES ? PLB_OK : plb_fail_errno("%s: cannot open", folder);
+    bool failed = fsync(fd) != 0 && errno != EINVAL; // EINVAL: this file system has no such sync
+    plb_status status = failed ? plb_fail_errno("%s: cannot sync", folder) : PLB_OK;
+    close(fd);
+    return status;
+}
+
+static plb_status put_in_place(plb_atomic_file *file) {
+    if (fsync(file->fd) != 0) return plb_fail_errno("%s: cannot sync", file->path);
+    int fd = file->fd;
+    file->fd = -1;
+    if (close(fd) != 0) return plb_fail_errno("%s: cannot close", file->path);
+    if (rename(file->temporary, file->path) != 0) {
+        return plb_fail_errno("%s: cannot put the new file in place", file->path);
+    }
+    return PLB_OK;
+}
+
+plb_status plb_atomic_commit(plb_atomic_file *file) {
+    plb_status status = put_in_place(file);
+    if (status) {
+        plb_atomic_abort(file);
+        return status;
+    }
+    status = sync_directory(file);
+    release(file);
+    return status;
+}
+
+void plb_atomic_abort(plb_atomic_file *file) {
+    if (!file) return;
+    unlink(file->temporary);
+    release(file);
+}

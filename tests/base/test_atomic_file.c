@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/atomic_file.h"
+#include "base/file.h"
+#include "check.h"
+#include "faults.h"
+
+static plb_status write_whole(const char *path, const void *bytes, size_t size) {
+    plb_atomic_file *file;
+    plb_status status = plb_atomic_open(path, &file);
+    if (status) return status;
+    status = plb_atomic_write(file, bytes, size);
+    if (!status) return plb_atomic_commit(file);
+    plb_atomic_abort(file);
+    return status;
+}
+
+static bool holds(const char *path, const char *text) {
+    uint8_t *bytes;
+    size_t size;
+    if (plb_file_read(path, 1000, &bytes, &size)) return false;
+    bool same = size == strlen(text) && memcmp(bytes, text, size) == 0;
+    plb_free(bytes);
+    return same;
+}
+
+static void a_commit_replaces_and_an_abort_leaves_nothing(void) {
+    const char *folder = fault_folder();
+    char path[128];
+    snprintf(path, sizeof path, "%s/target", folder);
+    CHECK_OK(write_whole(path, "old", 3));
+    plb_atomic_file *file;
+    CHECK_OK(plb_atomic_open(path, &file));
+    CHECK_OK(plb_atomic_write(file, "ne", 2));
+    CHECK(holds(path, "old") && fault_count_files(folder) == 2);
+    CHECK_OK(plb_atomic_write(file, "w", 1));
+    CHECK_OK(plb_atomic_commit(file));
+    CHECK(holds(path, "new") && fault_count_files(folder) == 1);
+    CHECK_OK(plb_atomic_open(path, &file));
+    CHECK_OK(plb_atomic_write(file, "half", 4));
+    plb_atomic_abort(file);
+    plb_atomic_abort(NULL);
+    CHECK(holds(path, "new") && fault_count_files(folder) == 1);
+    fault_folder_remove(folder);
+}
+
+static void the_umask_holds(void) {
+    const char *folder = fault_folder();
+    char path[128];
+    snprintf(path, sizeof path, "%s/target", folder);
+    mode_t before = umask(027);
+    CHECK_OK(write_whole(path, "x", 1));
+    umask(before);
+    struct stat info;
+    CHECK(stat(path, &info) == 0 && (info.st_mode & 0777) == 0640);
+    fault_folder_remove(folder);
+}
+
+static void a_bad_target_is_refused(void) {
+    const char *folder = fault_folder();
+    CHECK_FAILS(PLB_EIO, "/nowhere/x", write_whole("/nowhere/x", "x", 1));
+    char path[128];
+    snprintf(path, sizeof path, "%s/folder", folder);
+    CHECK(mkdir(path, 0777) == 0);
+    CHECK_FAILS(PLB_EIO, "in place", write_whole(path, "x", 1)); // a folder is not replaced
+    CHECK(fault_count_files(folder) == 1);
+    rmdir(path);
+    fault_folder_remove(folder);
+}
+
+static void a_bare_name_is_in_the_working_folder(void) {
+    const char *folder = fault_folder();
+    int before = open(".", O_RDONLY | O_DIRECTORY);
+    CHECK(before >= 0 && chdir(folder) == 0);
+    CHECK_OK(write_whole("bare", "x", 1));
+    CHECK(holds("bare", "x") && fault_count_files(".") == 1);
+    CHECK(fchdir(before) == 0);
+    close(before);
+    fault_folder_remove(folder);
+}
+
+static plb_status write_and_read(void *context) {
+    uint8_t *bytes;
+    size_t size;
+    plb_status status = write_whole(context, "text", 4);
+    if (!status) status = plb_file_read(context, 1000, &bytes, &size);
+    if (!status) plb_free(bytes);
+    return status;
+}
+
+static void no_memory_is_an_answer(void) {
+    const char *folder = fault_folder();
+    char path[128];
+    snprintf(path, sizeof path, "%s/target", folder);
+    CHECK(fault_every_allocation(write_and_read, path) == 4);
+    CHECK(holds(path, "text") && fault_count_files(folder) == 1);
+    fault_folder_remove(folder);
+}
+
+static void files_are_read_whole_and_within_limits(void) {
+    const char *folder = fault_folder();
+    char path[128];
+    uint8_t *bytes;
+    size_t size;
+    plb_file_map map;
+    snprintf(path, sizeof path, "%s/target", folder);
+    CHECK_OK(write_whole(path, "", 0));
+    CHECK_OK(plb_file_map_open(path, &map));
+    CHECK(!map.bytes && map.size_bytes == 0);
+    plb_file_map_close(&map);
+    CHECK_OK(plb_file_read(path, 0, &bytes, &size));
+    CHECK(bytes && size == 0);
+    plb_free(bytes);
+    CHECK_OK(write_whole(path, "text", 4));
+    CHECK_OK(plb_file_map_open(path, &map));
+    CHECK(map.size_bytes == 4 && memcmp(map.bytes, "text", 4) == 0);
+    plb_file_map_close(&map);
+    CHECK(holds(path, "text"));
+    CHECK_OK(plb_file_read(path, 4, &bytes, &size));
+    plb_free(bytes);
+    CHECK_FAILS(PLB_EINVAL, "at most 3", plb_file_read(path, 3, &bytes, &size));
+    CHECK_FAILS(PLB_EINVAL, "at most 100000", plb_file_read("/dev/zero", 100000, &bytes, &size));
+    CHECK_FAILS(PLB_EIO, "No such file", plb_file_read("/nowhere/x", 9, &bytes, &size));
+    CHECK_FAILS(PLB_EIO, "No such file", plb_file_map_open("/nowhere/x", &map));
+    CHECK_FAILS(PLB_EINVAL, "directory", plb_file_map_open(folder, &map));
+    CHECK_FAILS(PLB_EINVAL, "a device", plb_file_map_open("/dev/zero", &map));
+    fault_folder_remove(folder);
+}
+
+static void a_full_disk_keeps_the_old_file(void) {
+    const char *folder = fault_folder();
+    if (!fault_small_disk(folder, "64k")) {
+        rmdir(folder);
+        SKIP("mounting a small disk is not permitted");
+    }
+    char path[128];
+    snprintf(path, sizeof path, "%s/target", folder);
+    CHECK_OK(write_whole(path, "old", 3));
+    static const char large[1 << 20];
+    CHECK_FAILS(PLB_EFULL, "No space", write_whole(path, large, sizeof large));
+    CHECK(holds(path, "old") && fault_count_files(folder) == 1);
+    umount(folder);
+    rmdir(folder);
+}
+
+static const check_test tests[] = {
+    {"a commit replaces and an abort leaves nothing",
+     a_commit_replaces_and_an_abort_leaves_nothing},
+    {"the umask holds", the_umask_holds},
+    {"a bad target is refused", a_bad_target_is_refused},
+    {"a bare name is in the working folder", a_bare_name_is_in_the_working_folder},
+    {"no memory is an answer", no_memory_is_an_answer},
+    {"files are read whole and within limits", files_are_read_whole_and_within_limits},
+    {"a full disk keeps the old file", a_full_disk_keeps_the_old_file}, // last: it unshares
+};
+CHECK_MAIN(tests)
