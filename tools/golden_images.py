@@ -72,7 +72,7 @@ def chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-def png(image: np.ndarray, colour: int, depth: int, interlaced: bool) -> bytes:
+def png(image: np.ndarray, colour: int, depth: int, interlaced: bool, colours: int = 256) -> bytes:
     step = max(1, image.shape[2] * depth // 8)
     passes = [(0, 0, 1, 1)]
     if interlaced:
@@ -87,7 +87,7 @@ def png(image: np.ndarray, colour: int, depth: int, interlaced: bool) -> bytes:
                          interlaced)
     chunks = [chunk(b"IHDR", header), chunk(b"gAMA", struct.pack(">I", 45455))]
     if colour == 3:
-        palette = [(i * 37 % 256, i * 91 % 256, 255 - i) for i in range(1 << depth)]
+        palette = [(i * 37 % 256, i * 91 % 256, 255 - i) for i in range(min(colours, 1 << depth))]
         chunks += [chunk(b"PLTE", bytes(v for rgb in palette for v in rgb)),
                    chunk(b"tRNS", bytes([0, 128]))]
     elif colour == 2:
@@ -109,6 +109,8 @@ def write_png_seeds() -> None:
             for interlaced in (False, True):
                 file = CORPUS / "png" / f"{name}{depth}{'-adam7' if interlaced else ''}.png"
                 file.write_bytes(png(picture(channels, top), colour, depth, interlaced))
+    short = png(picture(1, 255), 3, 8, False, colours=100)  # most indices have no colour
+    (CORPUS / "png" / "palette8-short.png").write_bytes(short)
 
 
 def write_jpeg_seeds() -> None:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole files as bytes. A map is for large files read once in place; whoever truncates a mapped
-// file kills the reader with SIGBUS, so small files and files of strangers are read instead.
+// Whole files as bytes. A map is for large files used in place; whoever truncates a mapped file
+// kills its readers with SIGBUS, so what is looked at once and copied anyway is read instead.
 #ifndef PLB_BASE_FILE_H
 #define PLB_BASE_FILE_H
 
