@@ -13,48 +13,48 @@
 
 #include "plumb/status.h"
 
-static int check_failures;         // of the running test
-static const char *check_skipped;  // reason, when the running test skips itself
+static int check_failures;        // of the running test
+static const char *check_skipped; // reason, when the running test skips itself
 
-#define CHECK(condition)                                                              \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
-            check_failures++;                                                         \
+#define CHECK(condition)                                                                  \
+    do {                                                                                  \
+        if (!(condition)) {                                                               \
+            check_failures++;                                                             \
             fprintf(stderr, "%s:%d: CHECK failed: %s\n", __FILE__, __LINE__, #condition); \
-        }                                                                             \
+        }                                                                                 \
     } while (0)
 
 // Like CHECK, with a printf explanation.
-#define CHECK_SAY(condition, ...)                                              \
-    do {                                                                       \
-        if (!(condition)) {                                                    \
-            check_failures++;                                                  \
+#define CHECK_SAY(condition, ...)                                                         \
+    do {                                                                                  \
+        if (!(condition)) {                                                               \
+            check_failures++;                                                             \
             fprintf(stderr, "%s:%d: CHECK failed: %s: ", __FILE__, __LINE__, #condition); \
-            fprintf(stderr, __VA_ARGS__);                                      \
-            fputc('\n', stderr);                                               \
-        }                                                                      \
+            fprintf(stderr, __VA_ARGS__);                                                 \
+            fputc('\n', stderr);                                                          \
+        }                                                                                 \
     } while (0)
 
-#define CHECK_OK(expression)                                                         \
-    do {                                                                             \
-        plb_status check_status = (expression);                                      \
-        CHECK_SAY(check_status == PLB_OK, "%s: %s", plb_status_name(check_status),   \
-                  plb_error_text());                                                 \
+#define CHECK_OK(expression)                                                       \
+    do {                                                                           \
+        plb_status check_status = (expression);                                    \
+        CHECK_SAY(check_status == PLB_OK, "%s: %s", plb_status_name(check_status), \
+                  plb_error_text());                                               \
     } while (0)
 
 // The call must fail with this status, and its text must contain `words`.
-#define CHECK_FAILS(expected, words, expression)                                     \
-    do {                                                                             \
-        plb_status check_status = (expression);                                      \
+#define CHECK_FAILS(expected, words, expression)                                          \
+    do {                                                                                  \
+        plb_status check_status = (expression);                                           \
         CHECK_SAY(check_status == (expected), "found %s", plb_status_name(check_status)); \
-        if (check_status) {                                                          \
-            CHECK_SAY(strstr(plb_error_text(), words), "text: %s", plb_error_text()); \
-        }                                                                            \
+        if (check_status) {                                                               \
+            CHECK_SAY(strstr(plb_error_text(), words), "text: %s", plb_error_text());     \
+        }                                                                                 \
     } while (0)
 
-#define CHECK_NEAR(a, b, tolerance)                                                  \
-    do {                                                                             \
-        double check_a = (a), check_b = (b);                                         \
+#define CHECK_NEAR(a, b, tolerance)                                                               \
+    do {                                                                                          \
+        double check_a = (a), check_b = (b);                                                      \
         CHECK_SAY(fabs(check_a - check_b) <= (tolerance), "%.9g against %.9g", check_a, check_b); \
     } while (0)
 
@@ -90,8 +90,8 @@ static int check_main(const check_test *tests, size_t count) {
     return failed != 0;
 }
 
-#define CHECK_MAIN(tests)                                        \
-    int main(void) {                                             \
+#define CHECK_MAIN(tests)                                          \
+    int main(void) {                                               \
         return check_main(tests, sizeof(tests) / sizeof *(tests)); \
     }
 

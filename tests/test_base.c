@@ -25,8 +25,7 @@ static void philox_gives_the_known_answers(void) {
     plb_philox_block ones = plb_philox(UINT64_MAX, UINT64_MAX, UINT64_MAX);
     CHECK(ones.word[0] == 0x408f276du && ones.word[1] == 0x41c83b0eu);
     CHECK(ones.word[2] == 0xa20bc7c6u && ones.word[3] == 0x6d5451fdu);
-    plb_philox_block pi = plb_philox(0x299f31d0a4093822u, 0x85a308d3243f6a88u,
-                                     0x0370734413198a2eu);
+    plb_philox_block pi = plb_philox(0x299f31d0a4093822u, 0x85a308d3243f6a88u, 0x0370734413198a2eu);
     CHECK(pi.word[0] == 0xd16cfe09u && pi.word[1] == 0x94fdccebu);
     CHECK(pi.word[2] == 0x5001e420u && pi.word[3] == 0x24126ea1u);
 }

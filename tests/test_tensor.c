@@ -11,8 +11,8 @@ static void f16_rounds_as_ieee(void) {
     }
     CHECK(plb_f16_of_f32(65504.0f) == 0x7bff && plb_f16_of_f32(65520.0f) == 0x7c00);
     CHECK(plb_f16_of_f32(65519.9f) == 0x7bff);
-    CHECK(plb_f16_of_f32(1.0f + 0x1p-11f) == 0x3c00);             // tie, down to even
-    CHECK(plb_f16_of_f32(1.0f + 3 * 0x1p-11f) == 0x3c02);         // tie, up to even
+    CHECK(plb_f16_of_f32(1.0f + 0x1p-11f) == 0x3c00);     // tie, down to even
+    CHECK(plb_f16_of_f32(1.0f + 3 * 0x1p-11f) == 0x3c02); // tie, up to even
     CHECK(plb_f16_of_f32(0x1p-25f) == 0 && plb_f16_of_f32(0x1.8p-25f) == 1);
 }
 
@@ -21,7 +21,8 @@ static void bf16_rounds_as_ieee(void) {
         float value = plb_f32_of_bf16((uint16_t)bits);
         if (value == value) CHECK(plb_bf16_of_f32(value) == bits);
     }
-    CHECK(plb_bf16_of_f32(1.0f + 0x1p-8f) == 0x3f80 && plb_bf16_of_f32(1.0f + 3 * 0x1p-8f) == 0x3f82);
+    CHECK(plb_bf16_of_f32(1.0f + 0x1p-8f) == 0x3f80 &&
+          plb_bf16_of_f32(1.0f + 3 * 0x1p-8f) == 0x3f82);
     uint16_t half;
     plb_store_f64(&half, PLB_BF16, 0, 1.0 + 0x1p-8 + 0x1p-40); // one rounding, not two
     CHECK(half == 0x3f81);

@@ -53,7 +53,7 @@ typedef struct plb_shape {
 } plb_shape;
 
 // plb_shape_of(64, 3, 7, 7)
-#define plb_shape_of(...)                                                              \
+#define plb_shape_of(...)                                                           \
     ((plb_shape){.rank = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), \
                  .dim = {__VA_ARGS__}})
 #define plb_scalar_shape ((plb_shape){0})

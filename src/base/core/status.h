@@ -16,16 +16,16 @@ PLB_API plb_status plb_fail_errno(const char *format, ...) PLB_PRINTF(1);
 // Puts "prefix: " before this thread's current text, for a caller that knows the place.
 PLB_API plb_status plb_fail_context(plb_status code, const char *format, ...) PLB_PRINTF(2);
 
-#define PLB_TRY(expression)                        \
-    do {                                           \
-        plb_status plb_try_status_ = (expression); \
+#define PLB_TRY(expression)                          \
+    do {                                             \
+        plb_status plb_try_status_ = (expression);   \
         if (plb_try_status_) return plb_try_status_; \
     } while (0)
 
-#define PLB_TRY_OUT(expression)     \
-    do {                            \
-        status = (expression);      \
-        if (status) goto out;       \
+#define PLB_TRY_OUT(expression) \
+    do {                        \
+        status = (expression);  \
+        if (status) goto out;   \
     } while (0)
 
 #endif

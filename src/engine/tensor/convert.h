@@ -44,9 +44,9 @@ static inline uint16_t plb_f16_of_f32(float value) {
     uint32_t bits = plb_bits_of_f32(value);
     uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
     uint32_t magnitude = bits & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) return sign | 0x7e00u;        // NaN
-    if (magnitude >= 0x477ff000u) return sign | 0x7c00u;       // rounds past 65504
-    if (magnitude < 0x38800000u) {                             // subnormal in f16
+    if (magnitude > 0x7f800000u) return sign | 0x7e00u;  // NaN
+    if (magnitude >= 0x477ff000u) return sign | 0x7c00u; // rounds past 65504
+    if (magnitude < 0x38800000u) {                       // subnormal in f16
         // Adding 0.5 aligns the ulp of the sum with f16's smallest step, 2^-24.
         float sum = plb_f32_of_bits(magnitude) + 0.5f;
         return sign | (uint16_t)(plb_bits_of_f32(sum) - 0x3f000000u);

@@ -12,14 +12,14 @@ typedef struct dtype_info {
 } dtype_info;
 
 static const dtype_info infos[PLB_DTYPE_COUNT] = {
-    [PLB_F64] = {"f64", 8, 0x1p-52}, [PLB_F32] = {"f32", 4, 0x1p-23},
-    [PLB_F16] = {"f16", 2, 0x1p-10}, [PLB_BF16] = {"bf16", 2, 0x1p-7},
-    [PLB_I8] = {"i8", 1, 0},         [PLB_I16] = {"i16", 2, 0},
-    [PLB_I32] = {"i32", 4, 0},       [PLB_I64] = {"i64", 8, 0},
-    [PLB_U8] = {"u8", 1, 0},         [PLB_U16] = {"u16", 2, 0},
-    [PLB_U32] = {"u32", 4, 0},       [PLB_U64] = {"u64", 8, 0},
-    [PLB_BOOL] = {"bool", 1, 0},     [PLB_C64] = {"c64", 0, 0},
-    [PLB_C128] = {"c128", 0, 0},     [PLB_F8_E4M3] = {"f8_e4m3", 0, 0},
+    [PLB_F64] = {"f64", 8, 0x1p-52},   [PLB_F32] = {"f32", 4, 0x1p-23},
+    [PLB_F16] = {"f16", 2, 0x1p-10},   [PLB_BF16] = {"bf16", 2, 0x1p-7},
+    [PLB_I8] = {"i8", 1, 0},           [PLB_I16] = {"i16", 2, 0},
+    [PLB_I32] = {"i32", 4, 0},         [PLB_I64] = {"i64", 8, 0},
+    [PLB_U8] = {"u8", 1, 0},           [PLB_U16] = {"u16", 2, 0},
+    [PLB_U32] = {"u32", 4, 0},         [PLB_U64] = {"u64", 8, 0},
+    [PLB_BOOL] = {"bool", 1, 0},       [PLB_C64] = {"c64", 0, 0},
+    [PLB_C128] = {"c128", 0, 0},       [PLB_F8_E4M3] = {"f8_e4m3", 0, 0},
     [PLB_F8_E5M2] = {"f8_e5m2", 0, 0}, [PLB_I4] = {"i4", 0, 0},
     [PLB_U4] = {"u4", 0, 0},
 };
@@ -100,8 +100,9 @@ void plb_store_f64(void *data, plb_dtype dtype, int64_t offset, double value) {
     case PLB_BF16: ((uint16_t *)data)[offset] = plb_bf16_of_f32(f32_to_odd(value)); return;
     case PLB_BOOL: ((uint8_t *)data)[offset] = value != 0; return;
     case PLB_U64:
-        ((uint64_t *)data)[offset] = !(value > 0) ? 0 : value >= 0x1p64 ? UINT64_MAX
-                                                                        : (uint64_t)value;
+        ((uint64_t *)data)[offset] = !(value > 0)      ? 0
+                                     : value >= 0x1p64 ? UINT64_MAX
+                                                       : (uint64_t)value;
         return;
     default: break;
     }

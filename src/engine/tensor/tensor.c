@@ -29,8 +29,7 @@ plb_status plb_shape_check(const plb_shape *shape) {
             return plb_fail(PLB_EINVAL, "extent %d of a shape: expected 0 or more, found %lld", i,
                             (long long)extent);
         }
-        if (__builtin_mul_overflow(count, extent ? extent : 1, &count) ||
-            count > INT64_MAX / 2) {
+        if (__builtin_mul_overflow(count, extent ? extent : 1, &count) || count > INT64_MAX / 2) {
             char text[160];
             return plb_fail(PLB_EINVAL, "shape %s is too large",
                             plb_shape_format(shape, text, sizeof text));

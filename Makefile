@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+# The short way in; CMake does the work (CMakePresets.json, CMakeLists.txt).
+#   make build      the release build alone: build/plumb
+#   make run        installs what is missing, builds, runs the main job
+#   make test       installs what is missing, builds, runs all checks and tests
+#   make test-full  the same with the long tests
+#   make dist       dist/plumb, a folder that runs wherever it is put, and its .tar.xz
+#   make install    into PREFIX (/usr/local), below DESTDIR if that is set
+#   make format     clang-format on every C file
+#   make setup      what `run` and `test` install, and nothing else
+PREFIX ?= /usr/local
+BUILD = build
+JOBS ?= $(shell nproc)
+MAIN_JOB = doctor
+
+.PHONY: build run test test-full dist install format setup configure clean
+build: configure
+	@cmake --build $(BUILD) -j $(JOBS) --target plumb_cli plumb
+
+configure:
+	@mkdir -p $(BUILD)
+	@cmake --preset release -B $(BUILD) > $(BUILD)/configure.log 2>&1 || \
+	    { cat $(BUILD)/configure.log; exit 1; }
+
+run:
+	@tools/setup build
+	@$(MAKE) --no-print-directory build
+	@$(BUILD)/plumb $(MAIN_JOB)
+
+test test-full:
+	@tools/setup all
+	@$(MAKE) --no-print-directory configure
+	@cmake --build $(BUILD) -j $(JOBS)
+	@$(if $(filter test-full,$@),PLB_TEST_FULL=1) tools/run_tests $(BUILD)
+
+dist: configure
+	@cmake --build $(BUILD) -j $(JOBS) --target plumb_cli plumb plumb_manual
+	@tools/dist $(BUILD) dist
+
+install: configure
+	@cmake --build $(BUILD) -j $(JOBS) --target plumb_cli plumb plumb_manual
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+format:
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+setup:
+	@tools/setup all
+
+clean:
+	rm -rf $(BUILD) dist
