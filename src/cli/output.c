@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the program says, and how it ends: standard output with its errors, notes, Ctrl-C, exit
+// codes.
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/core/status.h"
+#include "cli/cli.h"
+#include "plumb/version.h"
+
+static int output_errno; // of the first write that failed; 0 while all is well
+
+static void remember_error(int result) {
+    if (result < 0 && !output_errno) output_errno = errno ? errno : EIO;
+}
+
+void plb_print(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    remember_error(vprintf(format, args));
+    va_end(args);
+}
+
+void plb_print_text(const plb_strbuf *text) {
+    if (text->text && fwrite(text->text, 1, text->length, stdout) != text->length) {
+        remember_error(-1);
+    }
+}
+
+void plb_note(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fputs("plumb: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+plb_status plb_cli_close_output(void) {
+    // errno of an earlier failure is gone by now, but a full disk is still full.
+    remember_error(fflush(stdout));
+    if (!output_errno && ferror(stdout)) output_errno = EIO;
+    if (!output_errno) return PLB_OK;
+    errno = output_errno;
+    return plb_fail_errno("cannot write to standard output");
+}
+
+bool plb_cli_reader_left(void) {
+    return output_errno == EPIPE;
+}
+
+void plb_cli_json_begin(plb_json *json, const char *document, int document_version) {
+    *json = (plb_json){0};
+    plb_json_begin_object(json, NULL);
+    plb_json_string(json, "plumb", PLUMB_VERSION);
+    plb_json_string(json, "document", document);
+    plb_json_int(json, "document_version", document_version);
+}
+
+plb_status plb_cli_json_print(plb_json *json) {
+    plb_json_end(json);
+    plb_status status = plb_json_status(json);
+    if (!status) {
+        plb_print_text(&json->text);
+        plb_print("\n");
+    }
+    plb_json_free(json);
+    return status;
+}
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal_number) {
+    (void)signal_number;
+    interrupted = 1;
+}
+
+void plb_cli_catch_interrupt(void) {
+    // SA_RESETHAND: the second Ctrl-C finds the default action and kills. No SA_RESTART: a read
+    // that waits for data returns, and its loop asks.
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    sigaction(SIGINT, &action, NULL);
+}
+
+bool plb_cli_interrupted(void) {
+    return interrupted;
+}
+
+int plb_cli_exit_code(plb_status status) {
+    switch (status) {
+    case PLB_OK: return PLB_EXIT_FINE;
+    case PLB_EINVAL:
+    case PLB_EUNSUPPORTED:
+    case PLB_EIO: return PLB_EXIT_INPUT;
+    case PLB_EMISSING:
+    case PLB_EFULL:
+    case PLB_ENOMEM: return PLB_EXIT_MACHINE;
+    case PLB_ECANCELLED: return PLB_EXIT_INTERRUPTED;
+    case PLB_EBROKEN: return PLB_EXIT_BROKEN;
+    }
+    return PLB_EXIT_BROKEN;
+}
