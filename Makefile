@@ -15,7 +15,7 @@ MAIN_JOB = doctor
 
 .PHONY: build run test test-full dist install format setup configure clean
 build: configure
-	@cmake --build $(BUILD) -j $(JOBS) --target plumb_cli plumb
+	@cmake --build $(BUILD) -j $(JOBS) --target plumb_cli plumb_library
 
 configure:
 	@mkdir -p $(BUILD)
@@ -34,11 +34,11 @@ test test-full:
 	@$(if $(filter test-full,$@),PLB_TEST_FULL=1) tools/run_tests $(BUILD)
 
 dist: configure
-	@cmake --build $(BUILD) -j $(JOBS) --target plumb_cli plumb plumb_manual
+	@cmake --build $(BUILD) -j $(JOBS) --target plumb_cli plumb_library plumb_manual
 	@tools/dist $(BUILD) dist
 
 install: configure
-	@cmake --build $(BUILD) -j $(JOBS) --target plumb_cli plumb plumb_manual
+	@cmake --build $(BUILD) -j $(JOBS) --target plumb_cli plumb_library plumb_manual
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
 format:

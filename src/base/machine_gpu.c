@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// NVIDIA's cards. NVML is loaded at run time, since a machine without a card has none, and its few
+// functions are declared here, since some toolkits come without nvml.h.
+#include "base/machine_gpu.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct nvml_memory {
+    unsigned long long total, free, used; // bytes
+} nvml_memory;
+
+typedef struct nvml {
+    int (*init)(void);
+    int (*shutdown)(void);
+    int (*driver)(char *text, unsigned size);
+    int (*count)(unsigned *count);
+    int (*handle)(unsigned index, void **device);
+    int (*name)(void *device, char *text, unsigned size);
+    int (*memory)(void *device, nvml_memory *memory);
+    int (*capability)(void *device, int *major, int *minor);
+} nvml;
+
+// A function pointer through memcpy: ISO C has no cast from what dlsym returns.
+static bool find(void *library, const char *name, void *function) {
+    void *symbol = dlsym(library, name);
+    memcpy(function, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+static bool find_all(void *library, nvml *n) {
+    return find(library, "nvmlInit_v2", &n->init) && find(library, "nvmlShutdown", &n->shutdown) &&
+           find(library, "nvmlSystemGetDriverVersion", &n->driver) &&
+           find(library, "nvmlDeviceGetCount_v2", &n->count) &&
+           find(library, "nvmlDeviceGetHandleByIndex_v2", &n->handle) &&
+           find(library, "nvmlDeviceGetName", &n->name) &&
+           find(library, "nvmlDeviceGetMemoryInfo", &n->memory) &&
+           find(library, "nvmlDeviceGetCudaComputeCapability", &n->capability);
+}
+
+static void read_card(const nvml *n, unsigned index, plb_gpu *gpu) {
+    void *device;
+    nvml_memory memory;
+    if (n->handle(index, &device) != 0) return;
+    if (n->name(device, gpu->name, sizeof gpu->name) != 0) gpu->name[0] = '\0';
+    if (n->memory(device, &memory) == 0) gpu->memory_bytes = (int64_t)memory.total;
+    n->capability(device, &gpu->capability_major, &gpu->capability_minor);
+}
+
+static bool read_nvml(plb_machine *out) {
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    nvml n;
+    unsigned count = 0;
+    bool known = false;
+    if (!library) return false;
+    if (find_all(library, &n) && n.init() == 0) {
+        known = n.count(&count) == 0;
+        if (n.driver(out->gpu_driver, sizeof out->gpu_driver) != 0) out->gpu_driver[0] = '\0';
+        if (count > PLB_MACHINE_MAX_GPUS) count = PLB_MACHINE_MAX_GPUS;
+        for (unsigned i = 0; i < count; i++) read_card(&n, i, &out->gpu[i]);
+        out->gpu_count = (int)count;
+        n.shutdown();
+    }
+    dlclose(library);
+    return known;
+}
+
+static void read_card_file(const char *path, plb_gpu *gpu) {
+    FILE *file = fopen(path, "re");
+    char line[256];
+    while (file && fgets(line, sizeof line, file)) {
+        if (strncmp(line, "Model:", 6) != 0) continue;
+        const char *model = line + 6 + strspn(line + 6, " \t");
+        snprintf(gpu->name, sizeof gpu->name, "%.*s", (int)strcspn(model, "\n"), model);
+    }
+    if (file) fclose(file);
+}
+
+static void read_driver_files(const char *root, plb_machine *out) {
+    char folder[2048], path[4096];
+    snprintf(folder, sizeof folder, "%s/proc/driver/nvidia/gpus", root);
+    DIR *cards = opendir(folder);
+    if (!cards) return;
+    const struct dirent *card;
+    while (out->gpu_count < PLB_MACHINE_MAX_GPUS && (card = readdir(cards))) {
+        if (card->d_name[0] == '.') continue;
+        snprintf(path, sizeof path, "%s/%s/information", folder, card->d_name);
+        read_card_file(path, &out->gpu[out->gpu_count++]);
+    }
+    closedir(cards);
+}
+
+void plb_machine_read_gpus(const char *root, plb_machine *out) {
+    bool here = root[0] == '\0';
+    if (!here || !read_nvml(out)) read_driver_files(root, out);
+    void *driver = here ? dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) : NULL;
+    out->gpu_usable = driver != NULL;
+    if (driver) dlclose(driver);
+}

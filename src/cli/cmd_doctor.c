@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this machine offers to Plumb: processor, memory, cards, libraries, data sets, other stacks;
+// and for whatever is missing, what it would enable and the command that adds it.
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/core/status.h"
+#include "base/libraries.h"
+#include "base/machine.h"
+#include "cli/cli.h"
+#include "cli/python.h"
+
+enum { PATH_BYTES = 4096, MAX_MISSING = 32, FOLDERS = 3 };
+
+typedef struct data_set {
+    const char *name;
+    const char *file; // that is there if the data set is, with or without ".gz"
+    const char *enables;
+    char path[PATH_BYTES]; // "" if it was not found
+} data_set;
+
+typedef struct missing_row {
+    const char *what, *enables;
+    char command[160];
+} missing_row;
+
+typedef struct doctor {
+    plb_machine machine;
+    int threads;
+    plb_library library[PLB_LIBRARIES_MAX];
+    size_t library_count;
+    char folder[FOLDERS][PATH_BYTES]; // where data sets are looked for; "" if unset
+    data_set data[2];
+    plb_python_package package[5];
+    bool python_found;
+    missing_row missing[MAX_MISSING];
+    size_t missing_count;
+} doctor;
+
+enum { DATA_SETS = sizeof((doctor){0}.data) / sizeof(data_set) };
+enum { PACKAGES = sizeof((doctor){0}.package) / sizeof(plb_python_package) };
+
+static const char *const package_enables[PACKAGES] = {
+    "comparing with PyTorch",          "comparing models with torchvision's",
+    "exchanging weights with PyTorch", "comparing with ONNX Runtime",
+    "comparing with OpenVINO",
+};
+
+static void find_folders(doctor *d) {
+    const char *data = getenv("PLUMB_DATA"), *test = getenv("PLUMB_TEST_DATA");
+    const char *xdg = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    if (data) snprintf(d->folder[0], PATH_BYTES, "%s", data);
+    if (xdg && *xdg)
+        snprintf(d->folder[1], PATH_BYTES, "%s/plumb/data", xdg);
+    else if (home)
+        snprintf(d->folder[1], PATH_BYTES, "%s/.local/share/plumb/data", home);
+    if (test) snprintf(d->folder[2], PATH_BYTES, "%s", test);
+}
+
+static bool readable(const char *folder, const char *name, const char *file, const char *ending) {
+    char path[2 * PATH_BYTES];
+    snprintf(path, sizeof path, "%s/%s/%s%s", folder, name, file, ending);
+    return access(path, R_OK) == 0;
+}
+
+static void find_data(doctor *d, data_set *set) {
+    for (int i = 0; i < FOLDERS; i++) {
+        if (!d->folder[i][0]) continue;
+        if (!readable(d->folder[i], set->name, set->file, "") &&
+            !readable(d->folder[i], set->name, set->file, ".gz")) {
+            continue;
+        }
+        snprintf(set->path, sizeof set->path, "%.4000s/%s", d->folder[i], set->name);
+        return;
+    }
+}
+
+static void add_missing(doctor *d, const char *what, const char *enables, const char *command,
+                        const char *word) {
+    if (d->missing_count == MAX_MISSING) return;
+    missing_row *row = &d->missing[d->missing_count++];
+    row->what = what;
+    row->enables = enables;
+    snprintf(row->command, sizeof row->command, "%s%s", command, word);
+}
+
+static void list_missing(doctor *d) {
+    for (size_t i = 0; i < d->library_count; i++) {
+        const plb_library *l = &d->library[i];
+        if (!l->found)
+            add_missing(d, l->name, l->purpose, "build again after: apt install ", l->package);
+    }
+    for (size_t i = 0; i < DATA_SETS; i++) {
+        if (!d->data[i].path[0])
+            add_missing(d, d->data[i].name, d->data[i].enables, "plumb data get ", d->data[i].name);
+    }
+    for (size_t i = 0; i < PACKAGES; i++) {
+        if (!d->package[i].version[0])
+            add_missing(d, d->package[i].name, package_enables[i], "python3 -m pip install ",
+                        d->package[i].name);
+    }
+}
+
+static void look(doctor *d) {
+    plb_machine_read("", &d->machine);
+    d->threads = plb_machine_threads_of(&d->machine);
+    d->library_count = plb_libraries(d->library);
+    find_folders(d);
+    d->data[0] = (data_set){.name = "mnist",
+                            .file = "train-images-idx3-ubyte",
+                            .enables = "training on handwritten digits"};
+    d->data[1] = (data_set){.name = "fashion-mnist",
+                            .file = "train-images-idx3-ubyte",
+                            .enables = "training on pictures of clothes"};
+    for (size_t i = 0; i < DATA_SETS; i++) find_data(d, &d->data[i]);
+    static const char *const names[PACKAGES] = {"torch", "torchvision", "safetensors",
+                                                "onnxruntime", "openvino"};
+    for (size_t i = 0; i < PACKAGES; i++) d->package[i].name = names[i];
+    d->python_found = plb_python_versions(d->package, PACKAGES);
+    list_missing(d);
+}
+
+static double gib(int64_t bytes) {
+    return (double)bytes / (1 << 30);
+}
+
+static const char *or_unknown(const char *text) {
+    return *text ? text : "unknown";
+}
+
+static void print_cpu(const doctor *d) {
+    const plb_machine *m = &d->machine;
+    plb_print("System\n  %s, kernel %s\n\n", or_unknown(m->system), or_unknown(m->kernel));
+    plb_print("Processor\n  %-12s%s (%s)\n", "model", or_unknown(m->cpu_model), m->architecture);
+    plb_print("  %-12s%d", "cores", m->physical_cores ? m->physical_cores : m->logical_cpus);
+    if (m->logical_cpus > m->physical_cores && m->physical_cores)
+        plb_print(", %d with their second threads", m->logical_cpus);
+    plb_print("; this process may use %d", m->affinity_cpus);
+    if (m->quota_cpus > 0)
+        plb_print("; quota of %.2f", m->quota_cpus);
+    else
+        plb_print("; no quota");
+    plb_print("\n  %-12s%d by default\n", "threads", d->threads);
+    plb_print("  %-12s%s\n", "SIMD", *m->simd ? m->simd : "none of those that matter");
+    plb_print("  %-12s", "caches");
+    static const char *const level[3] = {"L1 data", "L2", "L3"};
+    for (int i = 0; i < 3; i++) {
+        if (m->cache_bytes[i])
+            plb_print("%s%s %" PRId64 " KiB", i ? ", " : "", level[i], m->cache_bytes[i] / 1024);
+    }
+    plb_print("\n  %-12s%s\n", "governor", or_unknown(m->governor));
+    plb_print("  %-12s", "load");
+    if (m->load_1min < 0)
+        plb_print("unknown\n\n");
+    else
+        plb_print("%.2f over the last minute\n\n", m->load_1min);
+}
+
+static void print_memory(const plb_machine *m) {
+    plb_print("Memory\n  %.1f GiB, %.1f GiB available", gib(m->memory_bytes),
+              gib(m->memory_available_bytes));
+    if (m->memory_limit_bytes) plb_print(", limited to %.1f GiB", gib(m->memory_limit_bytes));
+    plb_print("\n\nGPUs\n");
+    for (int i = 0; i < m->gpu_count; i++) {
+        const plb_gpu *g = &m->gpu[i];
+        plb_print("  %d  %s", i, or_unknown(g->name));
+        if (g->memory_bytes) plb_print(", %.1f GiB", gib(g->memory_bytes));
+        if (g->capability_major)
+            plb_print(", compute capability %d.%d", g->capability_major, g->capability_minor);
+        plb_print("\n");
+    }
+    if (!m->gpu_count) plb_print("  none found (this version computes on the processor alone)\n");
+    if (m->gpu_driver[0]) plb_print("  driver %s\n", m->gpu_driver);
+    if (m->gpu_count && !m->gpu_usable) plb_print("  libcuda.so.1 cannot be loaded\n");
+    plb_print("\n");
+}
+
+static void print_found(const doctor *d) {
+    plb_print("Libraries\n");
+    for (size_t i = 0; i < d->library_count; i++) {
+        const plb_library *l = &d->library[i];
+        plb_print("  %-16s%-24s%s\n", l->name, l->found ? l->version : "missing", l->purpose);
+    }
+    plb_print("\nData sets\n");
+    for (size_t i = 0; i < DATA_SETS; i++) {
+        const data_set *set = &d->data[i];
+        plb_print("  %-16s%s\n", set->name, set->path[0] ? set->path : "missing");
+    }
+    plb_print("\nStacks to compare with (%s%s)\n", plb_python_program(),
+              d->python_found ? "" : ", which cannot be run");
+    for (size_t i = 0; i < PACKAGES; i++) {
+        const plb_python_package *p = &d->package[i];
+        plb_print("  %-16s%s\n", p->name, p->version[0] ? p->version : "missing");
+    }
+}
+
+static void print_missing(const doctor *d) {
+    plb_print("\nMissing\n");
+    if (!d->missing_count) plb_print("  nothing\n");
+    for (size_t i = 0; i < d->missing_count; i++) {
+        const missing_row *row = &d->missing[i];
+        plb_print("  %-16s%s\n  %-16s%s\n", row->what, row->enables, "", row->command);
+    }
+}
+
+// Unknown is null, never 0 or "".
+static void json_text(plb_json *json, const char *key, const char *text) {
+    plb_json_string(json, key, text[0] ? text : NULL);
+}
+
+static void json_known(plb_json *json, const char *key, int64_t value) {
+    if (value)
+        plb_json_int(json, key, value);
+    else
+        plb_json_null(json, key);
+}
+
+static void json_cpu(plb_json *json, const doctor *d) {
+    const plb_machine *m = &d->machine;
+    plb_json_begin_object(json, "cpu");
+    json_text(json, "model", m->cpu_model);
+    json_text(json, "architecture", m->architecture);
+    json_known(json, "logical_cpus", m->logical_cpus);
+    json_known(json, "physical_cores", m->physical_cores);
+    plb_json_int(json, "affinity_cpus", m->affinity_cpus);
+    plb_json_double(json, "quota_cpus", m->quota_cpus > 0 ? m->quota_cpus : NAN);
+    plb_json_int(json, "default_threads", d->threads);
+    json_text(json, "simd", m->simd);
+    json_known(json, "l1_data_bytes", m->cache_bytes[0]);
+    json_known(json, "l2_bytes", m->cache_bytes[1]);
+    json_known(json, "l3_bytes", m->cache_bytes[2]);
+    json_text(json, "governor", m->governor);
+    plb_json_double(json, "load_1min", m->load_1min < 0 ? NAN : m->load_1min);
+    plb_json_end(json);
+    plb_json_begin_object(json, "memory");
+    json_known(json, "total_bytes", m->memory_bytes);
+    json_known(json, "available_bytes", m->memory_available_bytes);
+    json_known(json, "limit_bytes", m->memory_limit_bytes);
+    plb_json_end(json);
+}
+
+static void json_gpus(plb_json *json, const plb_machine *m) {
+    json_text(json, "gpu_driver", m->gpu_driver);
+    plb_json_begin_array(json, "gpus");
+    for (int i = 0; i < m->gpu_count; i++) {
+        const plb_gpu *g = &m->gpu[i];
+        char capability[24] = "";
+        if (g->capability_major)
+            snprintf(capability, sizeof capability, "%d.%d", g->capability_major,
+                     g->capability_minor);
+        plb_json_begin_object(json, NULL);
+        json_text(json, "name", g->name);
+        json_known(json, "memory_bytes", g->memory_bytes);
+        json_text(json, "compute_capability", capability);
+        plb_json_end(json);
+    }
+    plb_json_end(json);
+}
+
+static void json_found(plb_json *json, const doctor *d) {
+    plb_json_begin_object(json, "libraries");
+    for (size_t i = 0; i < d->library_count; i++)
+        json_text(json, d->library[i].name, d->library[i].version);
+    plb_json_end(json);
+    plb_json_begin_object(json, "data_sets");
+    for (size_t i = 0; i < DATA_SETS; i++) json_text(json, d->data[i].name, d->data[i].path);
+    plb_json_end(json);
+    plb_json_begin_object(json, "stacks");
+    for (size_t i = 0; i < PACKAGES; i++)
+        json_text(json, d->package[i].name, d->package[i].version);
+    plb_json_end(json);
+    plb_json_begin_array(json, "missing");
+    for (size_t i = 0; i < d->missing_count; i++) {
+        plb_json_begin_object(json, NULL);
+        plb_json_string(json, "what", d->missing[i].what);
+        plb_json_string(json, "enables", d->missing[i].enables);
+        plb_json_string(json, "command", d->missing[i].command);
+        plb_json_end(json);
+    }
+    plb_json_end(json);
+}
+
+static plb_status print_json(const doctor *d) {
+    plb_json json;
+    plb_cli_json_begin(&json, "doctor", 1);
+    json_text(&json, "system", d->machine.system);
+    json_text(&json, "kernel", d->machine.kernel);
+    json_cpu(&json, d);
+    json_gpus(&json, &d->machine);
+    json_found(&json, d);
+    return plb_cli_json_print(&json);
+}
+
+static plb_status run_doctor(plb_call *call) {
+    doctor d = {0};
+    look(&d);
+    if (call->json) return print_json(&d);
+    print_cpu(&d);
+    print_memory(&d.machine);
+    print_found(&d);
+    print_missing(&d);
+    return PLB_OK;
+}
+
+const plb_command plb_cmd_doctor = {
+    .name = "doctor",
+    .summary = "tell what this machine offers and what is missing",
+    .description = "Tells what this machine offers: processor, memory, GPUs, libraries with their\n"
+                   "versions, data sets and other stacks. For whatever is missing it says what\n"
+                   "that would enable and the command that adds it.\n\n"
+                   "Data sets are looked for in PLUMB_DATA, then in $XDG_DATA_HOME/plumb/data,\n"
+                   "then in PLUMB_TEST_DATA; other stacks in the Python that PLB_PYTHON names,\n"
+                   "else in python3.",
+    .run = run_doctor,
+};
