@@ -24,7 +24,8 @@ target_link_options(plumb_cli PRIVATE -Wl,--disable-new-dtags)
 configure_file(cmake/plumb.pc.in ${PLB_GENERATED}/plumb.pc @ONLY)
 install(TARGETS plumb_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS plumb_library LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY include/plumb DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY include/plumb DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h")
 install(FILES ${PLB_GENERATED}/plumb.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES ${PLB_GENERATED}/plumb.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${PLB_GENERATED}/plumb

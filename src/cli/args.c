@@ -17,6 +17,9 @@ plb_status plb_parse_int(const char *text, int64_t min, int64_t max, int64_t *ou
     long long value = strtoll(text, &end, 10);
     bool whole = *text && !isspace((unsigned char)*text) && *end == '\0';
     if (!whole || errno || value < min || value > max) {
+        if (max == INT64_MAX && min == INT64_MIN) {
+            return plb_fail(PLB_EINVAL, "expected an integer, found \"%s\"", text);
+        }
         if (max == INT64_MAX) {
             return plb_fail(PLB_EINVAL, "expected an integer of at least %lld, found \"%s\"",
                             (long long)min, text);
@@ -170,7 +173,7 @@ void plb_args_help_limits(const plb_flag *flag, plb_strbuf *out) {
         plb_strbuf_printf(out, "%s%lld to %lld", separator, (long long)flag->min,
                           (long long)flag->max);
         separator = ", ";
-    } else if (flag->kind == PLB_FLAG_INT) {
+    } else if (flag->kind == PLB_FLAG_INT && flag->min != INT64_MIN) {
         plb_strbuf_printf(out, "%sat least %lld", separator, (long long)flag->min);
         separator = ", ";
     } else if (flag->kind == PLB_FLAG_DOUBLE && flag->high != HUGE_VAL) {

@@ -85,6 +85,9 @@ bool plb_cli_interrupted(void);
 
 int plb_cli_exit_code(plb_status status);
 
+// The whole program but for main: finds the command, runs it, returns the exit code.
+int plb_cli_main(int argc, char **argv);
+
 // Generated from the tables.
 void plb_cli_help(plb_strbuf *out);
 void plb_cli_help_command(const plb_command *command, plb_strbuf *out);

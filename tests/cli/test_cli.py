@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The program as a user meets it: exit codes, what is said where, full disks and closed pipes."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+PLUMB = os.environ["PLUMB"]
+SANITIZED = bool(os.environ.get("PLUMB_SANITIZE"))
+
+
+class Skip(Exception):
+    pass
+
+
+def plumb(*words, env=None, **options):
+    options.setdefault("stdout", subprocess.PIPE)
+    return subprocess.run([PLUMB, *words], stderr=subprocess.PIPE, text=True, timeout=60,
+                          check=False, env={**os.environ, **(env or {})}, **options)
+
+
+def expect(run, code, out="", err=""):
+    """The exit code, words of standard output, and standard error as one line with these words."""
+    assert run.returncode == code, (run.args, run.returncode, run.stderr)
+    assert out in (run.stdout or ""), (run.args, run.stdout)
+    if err:
+        assert err in run.stderr and run.stderr.count("\n") == 1, (run.args, run.stderr)
+        assert run.stderr.startswith("plumb"), (run.args, run.stderr)
+    elif code == 0:
+        assert run.stderr == "", (run.args, run.stderr)
+
+
+def commands():
+    listed = plumb("--help").stdout.split("Commands:\n")[1].split("\n\n")[0]
+    return [line.split()[0] for line in listed.splitlines()]
+
+
+def test_help_and_version():
+    expect(plumb("--help"), 0, "Usage: plumb COMMAND")
+    expect(plumb("help"), 0, "Usage: plumb COMMAND")
+    expect(plumb("-h"), 0, "doctor")
+    assert re.fullmatch(r"plumb \d+\.\d+\.\d+\n", plumb("--version").stdout)
+    for name in commands():
+        run = plumb(name, "--help")
+        expect(run, 0, f"Usage: plumb {name}")
+        assert run.stdout == plumb("help", name).stdout
+        assert "--json" in run.stdout
+        assert all(len(line) <= 100 for line in run.stdout.splitlines()), name
+
+
+def test_bad_usage_is_one_line_and_exit_2():
+    assert plumb().returncode == 2
+    expect(plumb("docter"), 2, err='unknown command "docter"; did you mean doctor?')
+    expect(plumb("xylophone"), 2, err="`plumb --help` lists them")
+    expect(plumb("help", "docter"), 2, err="did you mean doctor?")
+    expect(plumb("--verbose"), 2, err="expected a command")
+    expect(plumb("doctor", "--jsn"), 2, err="plumb doctor: unknown flag --jsn; did you mean")
+    expect(plumb("doctor", "extra"), 2, err='unexpected "extra"')
+    expect(plumb("doctor", "--json=yes"), 2, err="--json takes no value")
+    expect(plumb("completion"), 2, err="expected bash|zsh, found nothing")
+    expect(plumb("completion", "fish"), 2, err="expected bash or zsh")
+    expect(plumb("help", "--json"), 2, err="plain text only")
+    expect(plumb(""), 2, err="unknown command")
+    for name in commands():
+        expect(plumb(name, "--no-such-flag"), 2, err=f"plumb {name}: unknown flag --no-such-flag")
+
+
+def test_doctor_says_the_same_in_words_and_json():
+    expect(plumb("doctor"), 0, "Processor")
+    run = plumb("doctor", "--json")
+    expect(run, 0)
+    document = json.loads(run.stdout)
+    assert list(document)[:3] == ["plumb", "document", "document_version"]
+    assert document["document"] == "doctor" and document["document_version"] == 1
+    assert document["cpu"]["affinity_cpus"] == len(os.sched_getaffinity(0))
+    assert 1 <= document["cpu"]["default_threads"] <= document["cpu"]["affinity_cpus"]
+    text = plumb("doctor").stdout
+    for name, version in document["libraries"].items():
+        assert version is None or f"{version}" in text, name
+    for row in document["missing"]:
+        assert row["what"] in text and row["command"] in text and row["enables"]
+
+
+def test_doctor_finds_data_sets():
+    with tempfile.TemporaryDirectory() as folder:
+        empty = {"HOME": folder, "XDG_DATA_HOME": "", "PLUMB_DATA": "", "PLUMB_TEST_DATA": ""}
+        found = json.loads(plumb("doctor", "--json", env=empty).stdout)["data_sets"]
+        assert found == {"mnist": None, "fashion-mnist": None}
+        mnist = pathlib.Path(folder, ".local/share/plumb/data/mnist")
+        mnist.mkdir(parents=True)
+        (mnist / "train-images-idx3-ubyte.gz").touch()
+        found = json.loads(plumb("doctor", "--json", env=empty).stdout)["data_sets"]
+        assert found["mnist"] == str(mnist)
+        other = pathlib.Path(folder, "other/mnist")
+        other.mkdir(parents=True)
+        (other / "train-images-idx3-ubyte").touch()
+        env = {**empty, "PLUMB_DATA": str(other.parent)}
+        found = json.loads(plumb("doctor", "--json", env=env).stdout)["data_sets"]
+        assert found["mnist"] == str(other)
+
+
+def test_doctor_survives_a_python_that_does_not():
+    run = plumb("doctor", env={"PLB_PYTHON": "/no/such/python"})
+    expect(run, 0, "/no/such/python, which cannot be run")
+    expect(plumb("doctor", env={"PLB_PYTHON": "/bin/false"}), 0, "which cannot be run")
+
+
+def test_full_disk_is_exit_3():
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        expect(plumb("doctor", "--json", stdout=full), 3, err="No space left on device")
+        expect(plumb("--version", stdout=full), 3, err="No space left on device")
+        expect(plumb("manual", stdout=full), 3, err="No space left on device")
+
+
+def test_closed_pipe_ends_quietly():
+    reader, writer = os.pipe()
+    os.close(reader)
+    run = plumb("manual", stdout=writer)
+    os.close(writer)
+    assert run.returncode == 2 and run.stderr == "", (run.returncode, run.stderr)
+
+
+def test_closed_output_is_noticed():
+    run = subprocess.run(["sh", "-c", '"$0" --version >&-', PLUMB], stderr=subprocess.PIPE,
+                         text=True, check=False)
+    assert run.returncode == 2 and "Bad file descriptor" in run.stderr, run
+
+
+def test_bash_completion_knows_the_tables():
+    if not shutil.which("bash"):
+        raise Skip("bash is not installed")
+    script = plumb("completion", "bash").stdout
+    ask = script + '\nCOMP_WORDS=(plumb "$@"); COMP_CWORD=$#; _plumb; echo "${COMPREPLY[*]}"'
+
+    def complete(*words):
+        return subprocess.run(["bash", "-c", ask, "bash", *words], stdout=subprocess.PIPE,
+                              text=True, check=True).stdout.split()
+
+    assert complete("doc") == ["doctor"]
+    assert set(commands()) <= set(complete(""))
+    assert complete("doctor", "--j") == ["--json"]
+    assert "doctor" in complete("help", "")
+    for name in commands():
+        flags = set(re.findall(r"^  (--[a-z-]+)", plumb(name, "--help").stdout, re.MULTILINE))
+        assert set(complete(name, "--")) == flags, name
+
+
+def test_zsh_completion_is_a_script():
+    script = plumb("completion", "zsh").stdout
+    assert script.startswith("#compdef plumb\n")
+    for name in commands():
+        assert f"'{name}:" in script and f"    {name})\n" in script
+    if shutil.which("zsh"):
+        subprocess.run(["zsh", "-n", "-c", script], check=True)
+
+
+def test_manual_page_holds_every_command():
+    page = plumb("manual").stdout
+    for name in commands():
+        assert f".SS plumb {name}" in page
+    if not shutil.which("groff"):
+        raise Skip("groff is not installed")
+    run = subprocess.run(["groff", "-man", "-Tutf8", "-ww"], input=page, stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True, check=True)
+    assert run.stderr == "", run.stderr
+    assert "EXIT STATUS" in re.sub(r"\x1b\[[0-9;]*m|.\x08", "", run.stdout)
+
+
+def test_installed_library_serves_a_program():
+    if SANITIZED:
+        raise Skip("done in the plain build")
+    if not shutil.which("pkg-config"):
+        raise Skip("pkg-config is not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["cmake", "--build", os.environ["PLUMB_BUILD"], "--target", "plumb_manual",
+                        "plumb_library"], stdout=subprocess.DEVNULL, check=True)
+        subprocess.run(["cmake", "--install", os.environ["PLUMB_BUILD"], "--prefix", folder],
+                       stdout=subprocess.DEVNULL, check=True)
+        for name in ("bin/plumb", "lib/libplumb.so", "include/plumb/tensor.h",
+                     "share/man/man1/plumb.1", "share/zsh/site-functions/_plumb",
+                     "share/bash-completion/completions/plumb", "share/doc/plumb/LICENSE"):
+            assert pathlib.Path(folder, name).exists(), name
+        program = pathlib.Path(folder, "main.c")
+        program.write_text("#include <plumb/tensor.h>\n#include <plumb/version.h>\n#include "
+                           "<stdio.h>\nint main(void) { return puts(plb_version()) < 0 || "
+                           "plb_dtype_size(PLB_F32) != 4; }\n", encoding="utf-8")
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "plumb"], text=True, check=True,
+                               env={**os.environ, "PKG_CONFIG_PATH": f"{folder}/lib/pkgconfig"},
+                               stdout=subprocess.PIPE).stdout.split()
+        binary = f"{folder}/main"
+        subprocess.run(["cc", "-std=c17", "-Wall", "-Werror", str(program), "-o", binary, *flags],
+                       check=True)
+        env = {**os.environ, "LD_LIBRARY_PATH": f"{folder}/lib"}
+        ran = subprocess.run([binary], env=env, stdout=subprocess.PIPE, text=True, check=True)
+        assert f"plumb {ran.stdout}" == plumb("--version").stdout
+        subprocess.run([f"{folder}/bin/plumb", "doctor"], stdout=subprocess.DEVNULL, check=True)
+
+
+def main():
+    passed = failed = skipped = 0
+    for name, test in list(globals().items()):
+        if not name.startswith("test_"):
+            continue
+        try:
+            test()
+            passed += 1
+        except Skip as reason:
+            print(f"skipped {name}: {reason}")
+            skipped += 1
+        except (AssertionError, subprocess.SubprocessError, OSError, ValueError, KeyError) as error:
+            print(f"FAILED  {name}: {type(error).__name__}: {error}")
+            failed += 1
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
