@@ -31,7 +31,7 @@ test test-full:
 	@tools/setup all
 	@$(MAKE) --no-print-directory configure
 	@cmake --build $(BUILD) -j $(JOBS)
-	@$(if $(filter test-full,$@),PLB_TEST_FULL=1) tools/run_tests $(BUILD)
+	@$(if $(filter test-full,$@),PLB_TEST_FULL=1 PLB_TEST_TIMEOUT_S=7200) tools/run_tests $(BUILD)
 
 dist: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target plumb_cli plumb_library plumb_manual
