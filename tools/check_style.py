@@ -70,6 +70,7 @@ def check_header(path, lines):
     inside = path.partition("/")[2] if path.startswith(("src/", "include/")) else path
     guard = re.sub(r"\W", "_", inside).upper()
     guard = guard if path.startswith("include/") else "PLB_" + guard
+    guard = guard.replace("PLUMB_PLUMB_", "PLUMB_")
     if f"#ifndef {guard}" not in lines:
         yield 1, f"expected the guard {guard}"
     for number, line in enumerate(lines, 1):
