@@ -94,8 +94,8 @@ PLB_API plb_value plb_instance_norm(plb_graph *graph, plb_value x, plb_value gam
 typedef struct plb_pool_attrs {
     int64_t kernel[PLB_MAX_SPATIAL], stride[PLB_MAX_SPATIAL]; // stride 0: as the kernel
     int64_t pad_begin[PLB_MAX_SPATIAL], pad_end[PLB_MAX_SPATIAL], dilation[PLB_MAX_SPATIAL];
-    int64_t ceil_mode;         // round extents up, as PyTorch does
-    int64_t count_include_pad; // avg_pool: divide by the kernel's size at the edges too
+    int64_t ceil_mode;               // round extents up, as PyTorch does
+    int64_t count_include_pad;       // avg_pool: divide by the kernel's size at the edges too
     int64_t extent[PLB_MAX_SPATIAL]; // grads: spatial extents of x; adaptive: of y
 } plb_pool_attrs;
 
@@ -174,7 +174,7 @@ PLB_API plb_value plb_pow(plb_graph *graph, plb_value a, plb_value b);
 PLB_API plb_value plb_remainder(plb_graph *graph, plb_value a, plb_value b); // sign of b
 PLB_API plb_value plb_min(plb_graph *graph, plb_value a, plb_value b);
 PLB_API plb_value plb_max(plb_graph *graph, plb_value a, plb_value b);
-PLB_API plb_value plb_prelu(plb_graph *graph, plb_value x, plb_value slope); // slope[C] or [1]
+PLB_API plb_value plb_prelu(plb_graph *graph, plb_value x, plb_value slope);  // slope[C] or [1]
 PLB_API plb_value plb_relu_grad(plb_graph *graph, plb_value dy, plb_value y); // dy where y > 0
 // Comparisons and logic give bool.
 PLB_API plb_value plb_eq(plb_graph *graph, plb_value a, plb_value b);
@@ -213,17 +213,16 @@ PLB_API plb_value plb_sum_to(plb_graph *graph, plb_value x, const plb_shape *sha
 
 typedef struct plb_axis_attrs {
     int64_t axis;
-    int64_t k;          // top_k
-    int64_t descending; // sort; top_k: the largest
-    int64_t keep;       // arg_max, arg_min
+    int64_t k;                  // top_k
+    int64_t descending;         // sort; top_k: the largest
+    int64_t keep;               // arg_max, arg_min
     int64_t reverse, exclusive; // cumsum
 } plb_axis_attrs;
 PLB_API plb_value plb_arg_max(plb_graph *graph, plb_value x, int axis, bool keep); // -> i64
 PLB_API plb_value plb_arg_min(plb_graph *graph, plb_value x, int axis, bool keep);
 PLB_API plb_value plb_softmax(plb_graph *graph, plb_value x, int axis);
 PLB_API plb_value plb_log_softmax(plb_graph *graph, plb_value x, int axis);
-PLB_API plb_value plb_cumsum(plb_graph *graph, plb_value x, int axis, bool reverse,
-                             bool exclusive);
+PLB_API plb_value plb_cumsum(plb_graph *graph, plb_value x, int axis, bool reverse, bool exclusive);
 // Two outputs: values, i64 indices. Equal elements keep their order.
 PLB_API plb_value plb_top_k(plb_graph *graph, plb_value x, int axis, int64_t k, bool largest);
 PLB_API plb_value plb_sort(plb_graph *graph, plb_value x, int axis, bool descending);
@@ -292,8 +291,8 @@ PLB_API plb_value plb_gather(plb_graph *graph, plb_value x, plb_value index, int
 // and gradients are only right where none do.
 PLB_API plb_value plb_scatter(plb_graph *graph, plb_value x, plb_value index, plb_value source,
                               int axis);
-PLB_API plb_value plb_scatter_add(plb_graph *graph, plb_value x, plb_value index,
-                                  plb_value source, int axis);
+PLB_API plb_value plb_scatter_add(plb_graph *graph, plb_value x, plb_value index, plb_value source,
+                                  int axis);
 // Two outputs: i64 positions [count of x, rank], of which the count (i64 scalar) first are meant;
 // the rest are zero.
 PLB_API plb_value plb_nonzero(plb_graph *graph, plb_value x);

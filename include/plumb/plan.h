@@ -20,8 +20,8 @@ typedef struct plb_plan_options {
     bool deterministic; // kernel choices that do not depend on timing
     bool no_winograd;
     bool no_fusion;
-    bool no_tuning;     // the first kernel that does not refuse, without timing candidates
-    bool profile;       // take each op's time (plb_plan_op_time)
+    bool no_tuning; // the first kernel that does not refuse, without timing candidates
+    bool profile;   // take each op's time (plb_plan_op_time)
 } plb_plan_options;
 
 // Borrows the graph's model, which must outlive the plan. NULL options: all defaults.
@@ -44,23 +44,23 @@ typedef struct plb_plan_bytes {
     size_t gradients;
     size_t optimizer;
     size_t workspace;
-    size_t total;       // activations, gradients and workspace share one slab: less than their sum
+    size_t total; // activations, gradients and workspace share one slab: less than their sum
 } plb_plan_bytes;
 PLB_API plb_plan_bytes plb_plan_memory(const plb_plan *plan);
 
 // One executed node.
 typedef struct plb_plan_op {
-    const char *op;     // "conv"
-    const char *scope;  // "layer1.0.conv1"
-    const char *kernel; // "winograd"
-    const char *choice; // "f4 private tb=48"
+    const char *op;      // "conv"
+    const char *scope;   // "layer1.0.conv1"
+    const char *kernel;  // "winograd"
+    const char *choice;  // "f4 private tb=48"
     const char *refused; // why better kernels were not taken, "" if none; borrowed from the plan
     double flops, bytes;
     int64_t calls, time_ns; // with options.profile
     plb_type type;          // of its first output
     plb_layout layout;
-    bool prologue;          // computed once for each state of the variables
-    bool backward;          // part of a gradient
+    bool prologue; // computed once for each state of the variables
+    bool backward; // part of a gradient
 } plb_plan_op;
 PLB_API int plb_plan_op_count(const plb_plan *plan);
 PLB_API plb_plan_op plb_plan_op_info(const plb_plan *plan, int index);

@@ -27,8 +27,8 @@ static void levels_agree(void) {
         plb_graph *g;
         CHECK_OK(plb_model_program(model, "p", &g));
         plb_value x = plb_input(g, "x", PLB_F32, &plb_shape_of(2, 2));
-        plb_value w = plb_param(g, "w", PLB_F32, &plb_shape_of(2, 2), PLB_ROLE_PARAMETER,
-                                (plb_init){.a = 2});
+        plb_value w =
+            plb_param(g, "w", PLB_F32, &plb_shape_of(2, 2), PLB_ROLE_PARAMETER, (plb_init){.a = 2});
         plb_value h = plb_affine(g, plb_mul(g, x, w), 1, 1);
         plb_output(g, "h", h);
         plb_output(g, "y", plb_relu(g, h));
@@ -53,8 +53,8 @@ static void reads_and_assigns_keep_their_order(void) {
         plb_model *model = plb_model_new();
         plb_graph *g;
         CHECK_OK(plb_model_program(model, "count", &g));
-        plb_value before = plb_param(g, "n", PLB_F32, &plb_shape_of(3), PLB_ROLE_STATE,
-                                     (plb_init){.a = 5});
+        plb_value before =
+            plb_param(g, "n", PLB_F32, &plb_shape_of(3), PLB_ROLE_STATE, (plb_init){.a = 5});
         int n = plb_value_variable(g, before);
         plb_assign(g, n, plb_affine(g, before, 1, 1));
         plb_value after = plb_read(g, n);
@@ -77,13 +77,13 @@ static void programs_share_variables(void) {
     plb_model *model = plb_model_new();
     plb_graph *use, *change;
     CHECK_OK(plb_model_program(model, "use", &use));
-    plb_value w = plb_param(use, "w", PLB_F32, &plb_shape_of(4), PLB_ROLE_PARAMETER,
-                            (plb_init){.a = 1});
+    plb_value w =
+        plb_param(use, "w", PLB_F32, &plb_shape_of(4), PLB_ROLE_PARAMETER, (plb_init){.a = 1});
     plb_value x = plb_input(use, "x", PLB_F32, &plb_shape_of(4));
     plb_output(use, "y", plb_mul(use, x, plb_exp(use, w))); // exp(w) belongs to the prologue
     CHECK_OK(plb_model_program(model, "change", &change));
-    plb_value v = plb_param(change, "w", PLB_F32, &plb_shape_of(4), PLB_ROLE_PARAMETER,
-                            (plb_init){.a = 1});
+    plb_value v =
+        plb_param(change, "w", PLB_F32, &plb_shape_of(4), PLB_ROLE_PARAMETER, (plb_init){.a = 1});
     plb_assign(change, plb_value_variable(change, v), plb_affine(change, v, 1, 1));
     plb_plan *user = plan_at(use, PLB_LEVEL_PLAN), *changer = plan_at(change, PLB_LEVEL_PLAN);
     set_input(user, "x", (float[]){1, 1, 1, 1}, 4);
@@ -138,7 +138,8 @@ static void blocks_never_overlap(void) {
         for (int i = 0; i < N; i++) {
             state = state * 6364136223846793005u + 1442695040888963407u;
             int first = (int)(state >> 40) % 100;
-            blocks[i] = (plb_block){.size_bytes = (state >> 20) % 5000, .first = first,
+            blocks[i] = (plb_block){.size_bytes = (state >> 20) % 5000,
+                                    .first = first,
                                     .last = first + (int)(state >> 33) % 30};
         }
         CHECK_OK(plb_place(blocks, N, 64, &total));
@@ -152,8 +153,8 @@ static void blocks_never_overlap(void) {
         CHECK_SAY(total <= peak + peak / 4, "%zu placed, %zu alive at once", total, peak);
         for (int i = 0; i < N; i++) {
             for (int j = 0; j < i; j++) {
-                bool together = blocks[i].first <= blocks[j].last &&
-                                blocks[j].first <= blocks[i].last;
+                bool together =
+                    blocks[i].first <= blocks[j].last && blocks[j].first <= blocks[i].last;
                 size_t a = blocks[i].offset_bytes, b = blocks[j].offset_bytes;
                 bool apart = a + blocks[i].size_bytes <= b || b + blocks[j].size_bytes <= a;
                 CHECK(!together || apart);

@@ -7,10 +7,10 @@
 
 #include "engine/ops/op.h"
 
-typedef struct plb_device plb_device;     // one physical device
-typedef struct plb_stream plb_stream;     // work in order, asynchronous to the caller
-typedef struct plb_event plb_event;       // a point in a stream
-typedef struct plb_capture plb_capture;   // recorded work that can be replayed
+typedef struct plb_device plb_device;   // one physical device
+typedef struct plb_stream plb_stream;   // work in order, asynchronous to the caller
+typedef struct plb_event plb_event;     // a point in a stream
+typedef struct plb_capture plb_capture; // recorded work that can be replayed
 
 // What a kernel is asked about: the node with final shapes, dtypes, layouts and strides, no data.
 typedef struct plb_query {
@@ -27,14 +27,14 @@ typedef struct plb_query {
 // A kernel made ready for one node. Owned by the plan, which calls `release` once.
 typedef struct plb_launch {
     void *state;
-    void (*release)(void *state);        // may be NULL
+    void (*release)(void *state);                                        // may be NULL
     plb_status (*pack)(void *state, const plb_call *call, void *packed); // NULL: nothing to pack
     plb_status (*run)(void *state, const plb_call *call, plb_stream *stream);
     size_t workspace_bytes, packed_bytes;
-    unsigned packed_inputs;   // bit i: run reads input i only through `packed`
+    unsigned packed_inputs;    // bit i: run reads input i only through `packed`
     unsigned optional_outputs; // bit k: output k may be NULL when nobody reads it
-    double flops;      // arithmetic that this algorithm executes
-    double bytes;      // memory it must at least move
+    double flops;              // arithmetic that this algorithm executes
+    double bytes;              // memory it must at least move
 } plb_launch;
 
 enum { PLB_CHOICE_BYTES = 64 }; // of the text that names a variant and its blocking

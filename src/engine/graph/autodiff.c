@@ -29,7 +29,8 @@ static void mark_dependents(reverse *r, const plb_value *wrt, int n) {
         bool any = false;
         for (int k = 0; k < node->n_in; k++) any |= node->in[k] >= 0 && r->reaches[node->in[k]];
         for (int k = 0; k < node->n_out && any; k++) {
-            r->reaches[node->out + k] |= plb_dtype_is_float(graph->values[node->out + k].type.dtype);
+            r->reaches[node->out + k] |=
+                plb_dtype_is_float(graph->values[node->out + k].type.dtype);
         }
     }
 }
@@ -55,8 +56,8 @@ static void visit(reverse *r, int index) {
     }
     if (!flows) return;
     if (node.n_in > MAX_GRAD_IN) {
-        plb_graph_fail(graph, plb_fail(PLB_EUNSUPPORTED, "%s: gradient of %d inputs", op->name,
-                                       node.n_in));
+        plb_graph_fail(
+            graph, plb_fail(PLB_EUNSUPPORTED, "%s: gradient of %d inputs", op->name, node.n_in));
         return;
     }
     for (int k = 0; k < node.n_in; k++) {

@@ -52,8 +52,8 @@ plb_value plb_graph_fail(plb_graph *graph, plb_status status) {
     if (graph->status) return PLB_NONE;
     graph->status = status;
     const char *scope = plb_scope(graph);
-    graph->error = plb_arena_printf(graph->arena, "%s%s%s", scope, *scope ? ": " : "",
-                                    plb_error_text());
+    graph->error =
+        plb_arena_printf(graph->arena, "%s%s%s", scope, *scope ? ": " : "", plb_error_text());
     return PLB_NONE;
 }
 
@@ -124,8 +124,8 @@ plb_value plb_append_node(plb_graph *graph, const plb_node *node, const plb_type
                              sizeof *graph->nodes);
     }
     if (!status) {
-        status = plb_reserve(&graph->values, &graph->values_capacity,
-                             graph->n_values + node->n_out, sizeof *graph->values);
+        status = plb_reserve(&graph->values, &graph->values_capacity, graph->n_values + node->n_out,
+                             sizeof *graph->values);
     }
     if (status) return plb_graph_fail(graph, status);
     for (int i = 0; i < node->n_out; i++) {
@@ -148,8 +148,8 @@ static plb_status node_types(const plb_graph *graph, const plb_op *op, const plb
         if (in[i] >= graph->n_values || in[i] < PLB_NONE) {
             return plb_fail(PLB_EINVAL, "%s: input %d is no value of this graph", op->name, i);
         }
-        types[i] = in[i] == PLB_NONE ? (plb_type){.dtype = PLB_DTYPE_COUNT}
-                                     : graph->values[in[i]].type;
+        types[i] =
+            in[i] == PLB_NONE ? (plb_type){.dtype = PLB_DTYPE_COUNT} : graph->values[in[i]].type;
         if (in[i] == PLB_NONE && i < op->min_in) {
             return plb_fail(PLB_EINVAL, "%s: input %d is missing", op->name, i);
         }
@@ -184,7 +184,11 @@ plb_value plb_emit(plb_graph *graph, plb_op_id id, const plb_value *in, int n_in
     plb_signature s = {.attrs = attrs, .n_in = n_in, .n_out = 1, .in = in_types, .out = out_types};
     if (!status) status = infer(op, &s);
     if (status) return plb_graph_fail(graph, status);
-    plb_node node = {.op = id, .n_in = n_in, .n_out = s.n_out, .in = in, .attrs = attrs,
+    plb_node node = {.op = id,
+                     .n_in = n_in,
+                     .n_out = s.n_out,
+                     .in = in,
+                     .attrs = attrs,
                      .scope = plb_scope(graph)};
     return plb_append_node(graph, &node, out_types);
 }

@@ -23,8 +23,8 @@ typedef struct plb_node {
 typedef struct plb_value_info {
     plb_type type;
     plb_layout layout;
-    int node;         // the node that makes it
-    plb_value count;  // see plb_value_count
+    int node;        // the node that makes it
+    plb_value count; // see plb_value_count
 } plb_value_info;
 
 typedef struct plb_graph_output {
@@ -39,8 +39,8 @@ struct plb_graph {
     bool training;
     bool borrows_regions; // a pass made it; the regions belong to the program it came from
     bool differentiating; // plb_gradients is at work
-    plb_status status; // of the first failure
-    char *error;       // its text
+    plb_status status;    // of the first failure
+    char *error;          // its text
 
     plb_node *nodes;
     int n_nodes, nodes_capacity;

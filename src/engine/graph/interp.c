@@ -178,8 +178,8 @@ static plb_status gather(plb_interp *interp, const plb_node *node, operands *o) 
     o->all = n <= FEW ? o->few : plb_alloc_array(n, sizeof *o->all);
     if (!o->all) return plb_fail(PLB_ENOMEM, "out of memory for operands");
     for (int k = 0; k < node->n_in; k++) {
-        o->all[k] = node->in[k] < 0 ? (plb_tensor){.dtype = PLB_DTYPE_COUNT}
-                                    : interp->tensors[node->in[k]];
+        o->all[k] =
+            node->in[k] < 0 ? (plb_tensor){.dtype = PLB_DTYPE_COUNT} : interp->tensors[node->in[k]];
     }
     for (int k = 0; k < node->n_out; k++) o->all[node->n_in + k] = interp->tensors[node->out + k];
     return PLB_OK;
@@ -203,8 +203,13 @@ static plb_status prepare(plb_plan *plan, plb_interp *interp, int index, const o
     const plb_node *node = &interp->graph->nodes[index];
     prepared *p = &interp->kernels[index];
     if (p->ready) return PLB_OK;
-    plb_query q = {.op = node->op, .attrs = node->attrs, .n_in = node->n_in, .n_out = node->n_out,
-                   .in = o->all, .out = o->all + node->n_in, .threads = plan->options.threads,
+    plb_query q = {.op = node->op,
+                   .attrs = node->attrs,
+                   .n_in = node->n_in,
+                   .n_out = node->n_out,
+                   .in = o->all,
+                   .out = o->all + node->n_in,
+                   .threads = plan->options.threads,
                    .deterministic = plan->options.deterministic,
                    .no_winograd = plan->options.no_winograd};
     plb_plan_options untimed = plan->options;
@@ -224,9 +229,14 @@ static plb_status launch(plb_plan *plan, plb_interp *interp, int index, operands
     if ((l->workspace_bytes && !workspace) || (l->pack && !packed)) {
         status = plb_fail(PLB_ENOMEM, "out of memory for a workspace");
     }
-    plb_call call = {.attrs = node->attrs, .n_in = node->n_in, .n_out = node->n_out,
-                     .in = o->all, .out = o->all + node->n_in, .workspace = workspace,
-                     .packed = packed, .threads = plan->options.threads};
+    plb_call call = {.attrs = node->attrs,
+                     .n_in = node->n_in,
+                     .n_out = node->n_out,
+                     .in = o->all,
+                     .out = o->all + node->n_in,
+                     .workspace = workspace,
+                     .packed = packed,
+                     .threads = plan->options.threads};
     if (!status && l->pack) status = l->pack(l->state, &call, packed);
     if (!status) status = l->run(l->state, &call, NULL);
     plb_free(workspace);
@@ -345,11 +355,16 @@ plb_plan_op plb_interp_op_info(const plb_plan *plan, int index) {
         const plb_type *type = &graph->values[v].type;
         bytes += (double)plb_layout_bytes(&type->shape, type->dtype, plain());
     }
-    return (plb_plan_op){.op = plb_op_of(node->op)->name, .scope = node->scope,
+    return (plb_plan_op){.op = plb_op_of(node->op)->name,
+                         .scope = node->scope,
                          .kernel = step->kernel ? step->kernel->name : "view",
-                         .choice = step->choice, .refused = step->refused ? step->refused : "",
-                         .flops = step->launch.flops, .bytes = bytes, .calls = step->calls,
-                         .time_ns = step->time_ns, .type = graph->values[node->out].type,
+                         .choice = step->choice,
+                         .refused = step->refused ? step->refused : "",
+                         .flops = step->launch.flops,
+                         .bytes = bytes,
+                         .calls = step->calls,
+                         .time_ns = step->time_ns,
+                         .type = graph->values[node->out].type,
                          .backward = node->backward};
 }
 

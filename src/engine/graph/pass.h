@@ -23,11 +23,9 @@ PLB_MUST_USE plb_status plb_pass_keep_old(plb_graph **graph, const plb_pass_cont
 // Inference: batch_norm_infer behind a convolution becomes part of its weights and bias.
 PLB_MUST_USE plb_status plb_pass_fold_norm(plb_graph **graph, const plb_pass_context *context);
 // Bias, residual and activation move into the convolution, product or norm before them.
-PLB_MUST_USE plb_status plb_pass_fuse_epilogue(plb_graph **graph,
-                                               const plb_pass_context *context);
+PLB_MUST_USE plb_status plb_pass_fuse_epilogue(plb_graph **graph, const plb_pass_context *context);
 // The mask of a ReLU moves into the gradient of the batch norm before it.
-PLB_MUST_USE plb_status plb_pass_fuse_norm_grad(plb_graph **graph,
-                                                const plb_pass_context *context);
+PLB_MUST_USE plb_status plb_pass_fuse_norm_grad(plb_graph **graph, const plb_pass_context *context);
 // Pointwise nodes with one consumer become one `fused` node with it.
 PLB_MUST_USE plb_status plb_pass_fuse_chain(plb_graph **graph, const plb_pass_context *context);
 // Gives every value a layout and inserts reorders where they meet.

@@ -10,7 +10,11 @@ static void copy_read(plb_rewrite *rw, int index) {
     plb_value old = rw->from->nodes[index].out, read = rw->map[old];
     plb_type type = rw->from->values[old].type;
     plb_cast_attrs attrs = {type.dtype};
-    plb_node cast = {.op = PLB_OP_cast, .n_in = 1, .n_out = 1, .in = &read, .attrs = &attrs,
+    plb_node cast = {.op = PLB_OP_cast,
+                     .n_in = 1,
+                     .n_out = 1,
+                     .in = &read,
+                     .attrs = &attrs,
                      .scope = rw->from->nodes[index].scope};
     rw->map[old] = plb_append_node(rw->to, &cast, &type);
 }

@@ -28,8 +28,13 @@ static plb_value append_reorder(layouts *l, plb_value value, const plb_type *typ
                                 plb_layout layout) {
     plb_graph *to = l->rw.to;
     const plb_node *maker = &to->nodes[to->values[value].node];
-    plb_node node = {.op = PLB_OP_reorder, .n_in = 1, .n_out = 1, .in = &value, .attrs = &layout,
-                     .scope = maker->scope, .backward = maker->backward};
+    plb_node node = {.op = PLB_OP_reorder,
+                     .n_in = 1,
+                     .n_out = 1,
+                     .in = &value,
+                     .attrs = &layout,
+                     .scope = maker->scope,
+                     .backward = maker->backward};
     plb_value made = plb_append_node(to, &node, type);
     if (made < 0) return made;
     to->values[made].layout = layout;
@@ -62,8 +67,13 @@ static plb_layout spatial_choice(const layouts *l, const plb_node *node) {
         plb_type type = l->rw.from->values[node->out + k].type;
         out[k] = plb_tensor_dense(NULL, type.dtype, &type.shape, (plb_layout){0});
     }
-    plb_query q = {.op = node->op, .attrs = node->attrs, .n_in = node->n_in, .n_out = node->n_out,
-                   .in = in, .out = out, .threads = l->context->threads};
+    plb_query q = {.op = node->op,
+                   .attrs = node->attrs,
+                   .n_in = node->n_in,
+                   .n_out = node->n_out,
+                   .in = in,
+                   .out = out,
+                   .threads = l->context->threads};
     return l->context->backend->spatial_layout(&q);
 }
 

@@ -297,12 +297,19 @@ plb_plan_op plb_plan_op_info(const plb_plan *plan, int index) {
     const plb_step *step = launch_step(plan, index);
     if (!step) return (plb_plan_op){.op = ""};
     const plb_node *node = &plan->graph->nodes[step->node];
-    return (plb_plan_op){
-        .op = plb_op_of(node->op)->name, .scope = node->scope, .kernel = step->kernel->name,
-        .choice = step->choice, .refused = step->refused, .flops = step->launch.flops,
-        .bytes = moved_bytes(step), .calls = step->calls, .time_ns = step->time_ns,
-        .type = plan->graph->values[node->out].type, .layout = plan->graph->values[node->out].layout,
-        .prologue = step < plan->steps + plan->n_prologue, .backward = node->backward};
+    return (plb_plan_op){.op = plb_op_of(node->op)->name,
+                         .scope = node->scope,
+                         .kernel = step->kernel->name,
+                         .choice = step->choice,
+                         .refused = step->refused,
+                         .flops = step->launch.flops,
+                         .bytes = moved_bytes(step),
+                         .calls = step->calls,
+                         .time_ns = step->time_ns,
+                         .type = plan->graph->values[node->out].type,
+                         .layout = plan->graph->values[node->out].layout,
+                         .prologue = step < plan->steps + plan->n_prologue,
+                         .backward = node->backward};
 }
 
 void plb_plan_reset_times(plb_plan *plan) {

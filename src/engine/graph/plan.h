@@ -29,12 +29,12 @@ typedef enum plb_place_kind {
 // Where one value lies. Views and in-place results share the root's bytes.
 typedef struct plb_storage {
     plb_place_kind kind;
-    plb_value root;      // itself, or whose bytes it uses
-    int variable;        // of kind VARIABLE
-    size_t size_bytes;   // of roots
-    int block;           // of roots in a slab: index of its plb_block
-    void *data;          // of roots: where it lies
-    bool backward;       // counted as gradient
+    plb_value root;    // itself, or whose bytes it uses
+    int variable;      // of kind VARIABLE
+    size_t size_bytes; // of roots
+    int block;         // of roots in a slab: index of its plb_block
+    void *data;        // of roots: where it lies
+    bool backward;     // counted as gradient
 } plb_storage;
 
 typedef enum plb_step_kind {
@@ -45,17 +45,17 @@ typedef enum plb_step_kind {
 
 typedef struct plb_step {
     plb_step_kind kind;
-    int node;                 // of plan->graph
+    int node; // of plan->graph
     const plb_kernel *kernel;
     plb_launch launch;
     char choice[PLB_CHOICE_BYTES];
-    const char *refused;      // of better kernels, arena
-    plb_call call;            // arena arrays
+    const char *refused; // of better kernels, arena
+    plb_call call;       // arena arrays
     void *packed;
-    bool packs_each_run;      // its inputs change, so packing is part of the run
-    int packs;                // PACK: index of the step that it packs for
+    bool packs_each_run;               // its inputs change, so packing is part of the run
+    int packs;                         // PACK: index of the step that it packs for
     int packed_block, workspace_block; // in their slabs, -1: none
-    plb_value store;          // STORE: the value; `variable`: where to
+    plb_value store;                   // STORE: the value; `variable`: where to
     int variable;
     int64_t calls, time_ns;
 } plb_step;
@@ -68,19 +68,19 @@ struct plb_plan {
     plb_arena *arena;
     const plb_backend *backend;
     plb_device *device;
-    plb_stream *stream;    // of level replay
-    plb_capture *capture;  // of level replay
+    plb_stream *stream;   // of level replay
+    plb_capture *capture; // of level replay
     plb_strbuf report;
 
-    plb_graph *graph;      // owned; NULL at level interp
-    bool *prologue;        // of each node: computed once for each state of the variables
-    bool *is_view;         // of each node: its output is its input's bytes, nothing runs
-    int *order;            // nodes in the order of execution
-    plb_tensor *tensors;   // of each value
-    plb_storage *storage;  // of each value
-    plb_step *steps;       // prologue first
+    plb_graph *graph;     // owned; NULL at level interp
+    bool *prologue;       // of each node: computed once for each state of the variables
+    bool *is_view;        // of each node: its output is its input's bytes, nothing runs
+    int *order;           // nodes in the order of execution
+    plb_tensor *tensors;  // of each value
+    plb_storage *storage; // of each value
+    plb_step *steps;      // prologue first
     int n_steps, n_prologue;
-    bool writes;           // some variable is assigned
+    bool writes;               // some variable is assigned
     uint64_t prologue_version; // of the model, when the prologue ran last
 
     void *transient, *persistent, *bound;

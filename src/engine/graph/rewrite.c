@@ -47,8 +47,8 @@ static bool own_attrs(plb_graph *to, plb_node *node, plb_input_attrs *input,
     }
     if (node->op == PLB_OP_constant) {
         *constant = *(const plb_constant_attrs *)node->attrs;
-        size_t size = plb_layout_bytes(&constant->type.shape, constant->type.dtype,
-                                       (plb_layout){0});
+        size_t size =
+            plb_layout_bytes(&constant->type.shape, constant->type.dtype, (plb_layout){0});
         constant->data = plb_arena_copy(to->arena, constant->data, size);
         node->attrs = constant;
         return constant->data;

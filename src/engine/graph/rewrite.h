@@ -8,10 +8,10 @@
 
 typedef struct plb_rewrite {
     const plb_graph *from;
-    plb_graph *to;   // owned until plb_rewrite_end hands it over
-    plb_value *map;  // of every old value; PLB_NONE until it is copied
-    int *uses;       // of every old value: consuming nodes, and one for each output name
-    int *consumer;   // of every old value: the last node that uses it, or -1
+    plb_graph *to;  // owned until plb_rewrite_end hands it over
+    plb_value *map; // of every old value; PLB_NONE until it is copied
+    int *uses;      // of every old value: consuming nodes, and one for each output name
+    int *consumer;  // of every old value: the last node that uses it, or -1
 } plb_rewrite;
 
 PLB_MUST_USE plb_status plb_rewrite_begin(const plb_graph *from, plb_rewrite *out);

@@ -37,12 +37,12 @@ static bool is_prologue(const plb_plan *plan, const plb_node *node, const bool *
 // ---------------------------------------------------------------------------- early updates
 typedef struct early {
     const plb_graph *graph;
-    int *waits;     // of each node: inputs' makers and order constraints not yet placed
-    int *after;     // edges, as linked lists: after[e] is a node that waits for ...
-    int *next;      // ... the node whose list holds e
-    int *head;      // first edge of each node, -1
+    int *waits; // of each node: inputs' makers and order constraints not yet placed
+    int *after; // edges, as linked lists: after[e] is a node that waits for ...
+    int *next;  // ... the node whose list holds e
+    int *head;  // first edge of each node, -1
     int n_edges, capacity;
-    bool *urgent;   // nodes that lead to an assign and to nothing else
+    bool *urgent; // nodes that lead to an assign and to nothing else
 } early;
 
 static plb_status add_edge(early *e, int before, int after) {

@@ -60,8 +60,12 @@ static plb_status trial_new(const plb_query *q, trial *t) {
     for (int i = 0; i < q->n_out; i++) {
         PLB_TRY(give_operand(t, &t->tensors[q->n_in + i], &q->out[i], false));
     }
-    t->call = (plb_call){.attrs = q->attrs, .n_in = q->n_in, .n_out = q->n_out, .in = t->tensors,
-                         .out = t->tensors + q->n_in, .threads = q->threads};
+    t->call = (plb_call){.attrs = q->attrs,
+                         .n_in = q->n_in,
+                         .n_out = q->n_out,
+                         .in = t->tensors,
+                         .out = t->tensors + q->n_in,
+                         .threads = q->threads};
     return PLB_OK;
 }
 
@@ -212,8 +216,12 @@ static plb_status query_of(plb_plan *plan, int index, plb_query *q) {
     size_t n = (size_t)(node->n_in + node->n_out);
     plb_tensor *tensors = plb_arena_alloc(plan->arena, n * sizeof *tensors);
     if (!tensors) return plb_fail(PLB_ENOMEM, "out of memory for a plan");
-    *q = (plb_query){.op = node->op, .attrs = node->attrs, .n_in = node->n_in,
-                     .n_out = node->n_out, .in = tensors, .out = tensors + node->n_in,
+    *q = (plb_query){.op = node->op,
+                     .attrs = node->attrs,
+                     .n_in = node->n_in,
+                     .n_out = node->n_out,
+                     .in = tensors,
+                     .out = tensors + node->n_in,
                      .threads = plan->options.threads,
                      .deterministic = plan->options.deterministic,
                      .no_winograd = plan->options.no_winograd};
@@ -244,8 +252,12 @@ static plb_status add_launch(plb_plan *plan, int index) {
     *step = (plb_step){.kind = PLB_STEP_LAUNCH, .node = index, .refused = ""};
     plb_status status = plb_select_kernel(plan->backend, &q, &plan->options, plan->arena, step);
     if (status) return plb_fail_context(status, "%s", node->scope);
-    step->call = (plb_call){.attrs = q.attrs, .n_in = q.n_in, .n_out = q.n_out, .in = q.in,
-                            .out = (plb_tensor *)q.out, .threads = q.threads};
+    step->call = (plb_call){.attrs = q.attrs,
+                            .n_in = q.n_in,
+                            .n_out = q.n_out,
+                            .in = q.in,
+                            .out = (plb_tensor *)q.out,
+                            .threads = q.threads};
     const plb_launch *launch = &step->launch;
     step->packs_each_run = launch->pack && (launch->packed_inputs & ~q.constant);
     plan->n_steps++;
@@ -266,8 +278,10 @@ static plb_status add_steps(plb_plan *plan, bool prologue) {
         if (node->op == PLB_OP_assign) {
             int variable = ((const plb_variable_attrs *)node->attrs)->variable;
             if (stored_already(plan, node->in[0], variable)) continue;
-            plan->steps[plan->n_steps++] = (plb_step){.kind = PLB_STEP_STORE, .node = index,
-                                                      .store = node->in[0], .variable = variable,
+            plan->steps[plan->n_steps++] = (plb_step){.kind = PLB_STEP_STORE,
+                                                      .node = index,
+                                                      .store = node->in[0],
+                                                      .variable = variable,
                                                       .refused = ""};
         } else if (!(plb_op_of(node->op)->flags & PLB_OP_FRAME)) {
             PLB_TRY(add_launch(plan, index));
@@ -293,8 +307,8 @@ static plb_status insert_packs(plb_plan *plan) {
     for (int i = first_main; i < plan->n_steps; i++) {
         const plb_step *step = &plan->steps[i];
         if (!step->launch.pack || step->packs_each_run) continue;
-        plan->steps[plan->n_prologue++] = (plb_step){.kind = PLB_STEP_PACK, .node = step->node,
-                                                     .packs = i, .refused = ""};
+        plan->steps[plan->n_prologue++] =
+            (plb_step){.kind = PLB_STEP_PACK, .node = step->node, .packs = i, .refused = ""};
     }
     plb_strbuf_printf(&plan->report, "prologue: %d weights packed once\n", n_packs);
     return PLB_OK;

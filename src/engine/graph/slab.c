@@ -121,11 +121,11 @@ static void collect(lives *l, slab *transient, slab *persistent, slab *bound) {
         plb_step *step = &plan->steps[i];
         if (step->kind != PLB_STEP_LAUNCH) continue;
         step->workspace_block = step->packed_block = -1;
-        if (workspace_of(step)) add_block(transient, workspace_of(step), i, i, &step->workspace_block);
+        if (workspace_of(step))
+            add_block(transient, workspace_of(step), i, i, &step->workspace_block);
         if (workspace_of(step) > plan->bytes.workspace) plan->bytes.workspace = workspace_of(step);
         if (step->launch.pack && !step->packs_each_run) {
-            add_block(persistent, step->launch.packed_bytes, 0, plan->n_steps,
-                      &step->packed_block);
+            add_block(persistent, step->launch.packed_bytes, 0, plan->n_steps, &step->packed_block);
         }
     }
 }
@@ -190,12 +190,12 @@ static void point_steps(plb_plan *plan, const slab *transient, const slab *persi
 
 static void count_bytes(plb_plan *plan) {
     const size_t *roles = plan->model->slab_bytes;
-    plan->bytes.weights = roles[PLB_ROLE_PARAMETER] + roles[PLB_ROLE_BUFFER] +
-                          plan->persistent_bytes;
+    plan->bytes.weights =
+        roles[PLB_ROLE_PARAMETER] + roles[PLB_ROLE_BUFFER] + plan->persistent_bytes;
     plan->bytes.optimizer = roles[PLB_ROLE_OPTIMIZER] + roles[PLB_ROLE_STATE];
     plan->bytes.activations += plan->bound_bytes;
-    plan->bytes.total = plan->bytes.weights + plan->bytes.optimizer + plan->bound_bytes +
-                        plan->transient_bytes;
+    plan->bytes.total =
+        plan->bytes.weights + plan->bytes.optimizer + plan->bound_bytes + plan->transient_bytes;
 }
 
 plb_status plb_plan_place(plb_plan *plan) {

@@ -24,10 +24,13 @@ static plb_value root_of(const sharing *s, plb_value value) {
 static void own(sharing *s, plb_value value, plb_place_kind kind) {
     plb_plan *plan = s->plan;
     const plb_value_info *info = &plan->graph->values[value];
-    plan->tensors[value] = plb_tensor_dense(unplaced, info->type.dtype, &info->type.shape,
-                                            info->layout);
+    plan->tensors[value] =
+        plb_tensor_dense(unplaced, info->type.dtype, &info->type.shape, info->layout);
     plan->storage[value] = (plb_storage){
-        .kind = kind, .root = value, .variable = -1, .backward = plan->graph->nodes[info->node].backward,
+        .kind = kind,
+        .root = value,
+        .variable = -1,
+        .backward = plan->graph->nodes[info->node].backward,
         .size_bytes = plb_layout_bytes(&info->type.shape, info->type.dtype, info->layout)};
 }
 
@@ -108,7 +111,8 @@ static bool try_in_place(sharing *s, const plb_node *node, int k, int position) 
         plb_value root = storage->root;
         size_t size = plb_layout_bytes(&info->type.shape, info->type.dtype, info->layout);
         // Only a whole root: a slice of it would leave the rest allocated for nothing.
-        if (storage->kind != PLB_PLACE_TRANSIENT || size != plan->storage[root].size_bytes) continue;
+        if (storage->kind != PLB_PLACE_TRANSIENT || size != plan->storage[root].size_bytes)
+            continue;
         if (plan->prologue[info->node] != plan->prologue[plan->graph->values[root].node]) continue;
         if (!is_last_use(s, root, position) || !same_form(&plan->tensors[in], info)) continue;
         bool twice = false; // two operands in the same bytes: one is read after it is written

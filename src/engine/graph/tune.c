@@ -30,8 +30,7 @@ static void append_tensor(plb_strbuf *key, const plb_tensor *t) {
     }
     char shape[160];
     plb_strbuf_printf(key, " %s%s%s", plb_dtype_name(t->dtype),
-                      plb_shape_format(&t->shape, shape, sizeof shape),
-                      plb_layout_name(t->layout));
+                      plb_shape_format(&t->shape, shape, sizeof shape), plb_layout_name(t->layout));
 }
 
 void plb_tune_key(const plb_backend *backend, const plb_query *q, plb_strbuf *key) {

@@ -12,14 +12,24 @@ static plb_status never_inferred(plb_signature *s) {
     return plb_fail(PLB_EBROKEN, "types of the frame's ops are given, not inferred");
 }
 
-const plb_op plb_op_input = {.name = "input", .flags = PLB_OP_FRAME, .infer = never_inferred,
+const plb_op plb_op_input = {.name = "input",
+                             .flags = PLB_OP_FRAME,
+                             .infer = never_inferred,
                              .attrs_bytes = sizeof(plb_input_attrs)};
-const plb_op plb_op_constant = {.name = "constant", .flags = PLB_OP_FRAME, .infer = never_inferred,
+const plb_op plb_op_constant = {.name = "constant",
+                                .flags = PLB_OP_FRAME,
+                                .infer = never_inferred,
                                 .attrs_bytes = sizeof(plb_constant_attrs)};
-const plb_op plb_op_read = {.name = "read", .flags = PLB_OP_FRAME, .infer = never_inferred,
+const plb_op plb_op_read = {.name = "read",
+                            .flags = PLB_OP_FRAME,
+                            .infer = never_inferred,
                             .attrs_bytes = sizeof(plb_variable_attrs)};
-const plb_op plb_op_assign = {.name = "assign", .flags = PLB_OP_FRAME, .infer = never_inferred,
-                              .min_in = 1, .max_in = 1, .attrs_bytes = sizeof(plb_variable_attrs)};
+const plb_op plb_op_assign = {.name = "assign",
+                              .flags = PLB_OP_FRAME,
+                              .infer = never_inferred,
+                              .min_in = 1,
+                              .max_in = 1,
+                              .attrs_bytes = sizeof(plb_variable_attrs)};
 
 static plb_value append_source(plb_graph *graph, plb_op_id op, const void *attrs,
                                const plb_type *type) {
@@ -91,8 +101,8 @@ plb_value plb_param(plb_graph *graph, const char *name, plb_dtype dtype, const p
     char full[512];
     snprintf(full, sizeof full, "%s%s%s", scope, *scope ? "." : "", name);
     int index;
-    plb_status status = plb_model_variable(graph->model, full, &(plb_type){dtype, *shape}, role,
-                                           init, &index);
+    plb_status status =
+        plb_model_variable(graph->model, full, &(plb_type){dtype, *shape}, role, init, &index);
     if (status) return plb_graph_fail(graph, status);
     return plb_read(graph, index);
 }
@@ -110,7 +120,10 @@ void plb_assign(plb_graph *graph, int variable, plb_value value) {
                                        plb_shape_format(&type.shape, t, sizeof t)));
         return;
     }
-    plb_node node = {.op = PLB_OP_assign, .n_in = 1, .in = &value, .scope = plb_scope(graph),
+    plb_node node = {.op = PLB_OP_assign,
+                     .n_in = 1,
+                     .in = &value,
+                     .scope = plb_scope(graph),
                      .attrs = &(plb_variable_attrs){variable}};
     plb_append_node(graph, &node, NULL);
 }

@@ -134,12 +134,12 @@ PLB_API const void *plb_node_attrs(const plb_graph *graph, int node);
 
 #define PLB_SAMPLES(array) .samples = (array), .n_samples = (int)(sizeof(array) / sizeof *(array))
 // In samples: PLB_T(2, 3, 8, 8) is an f32 type, PLB_TI(5) an i64 one.
-#define PLB_TYPE_OF(type, ...)                                                             \
-    {                                                                                      \
-        .dtype = (type), .shape = {                                                        \
-            .rank = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),             \
-            .dim = {__VA_ARGS__}                                                           \
-        }                                                                                  \
+#define PLB_TYPE_OF(type, ...)                                                 \
+    {                                                                          \
+        .dtype = (type), .shape = {                                            \
+            .rank = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), \
+            .dim = {__VA_ARGS__}                                               \
+        }                                                                      \
     }
 #define PLB_T(...)  PLB_TYPE_OF(PLB_F32, __VA_ARGS__)
 #define PLB_TI(...) PLB_TYPE_OF(PLB_I64, __VA_ARGS__)

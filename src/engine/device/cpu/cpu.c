@@ -39,7 +39,8 @@ static const char *describe(const plb_device *device) {
 static plb_status alloc_memory(plb_device *device, size_t size_bytes, void **out) {
     (void)device;
     *out = plb_alloc_slab(size_bytes);
-    return *out ? PLB_OK : plb_fail(PLB_ENOMEM, "out of memory for a slab of %zu bytes", size_bytes);
+    return *out ? PLB_OK
+                : plb_fail(PLB_ENOMEM, "out of memory for a slab of %zu bytes", size_bytes);
 }
 
 static void free_memory(plb_device *device, void *memory) {
