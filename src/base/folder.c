@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/core/alloc.h"
+#include "base/core/status.h"
+
+bool plb_file_exists(const char *path) {
+    struct stat info;
+    return !stat(path, &info) && S_ISREG(info.st_mode);
+}
+
+bool plb_folder_exists(const char *path) {
+    struct stat info;
+    return !stat(path, &info) && S_ISDIR(info.st_mode);
+}
+
+static plb_status make_one(const char *path) {
+    if (!mkdir(path, 0777) || (errno == EEXIST && plb_folder_exists(path))) return PLB_OK;
+    return plb_fail_errno("%s: cannot make this folder", path);
+}
+
+plb_status plb_folder_make(const char *path) {
+    if (!path[0]) return plb_fail(PLB_EINVAL, "expected the name of a folder, found nothing");
+    plb_status status = PLB_OK;
+    char *part = plb_strdup(path);
+    if (!part) return plb_fail(PLB_ENOMEM, "%s: no memory for its name", path);
+    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        PLB_TRY_OUT(make_one(part));
+        *slash = '/';
+    }
+    status = make_one(part);
+out:
+    plb_free(part);
+    return status;
+}
+
+static int by_bytes(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+typedef struct name_list {
+    const char **names;
+    size_t count, capacity;
+} name_list;
+
+static plb_status append(name_list *list, plb_arena *arena, const char *path, const char *name) {
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity ? 2 * list->capacity : 64;
+        const char **names = plb_realloc_array(list->names, capacity, sizeof *names);
+        if (!names) return plb_fail(PLB_ENOMEM, "%s: no memory for its names", path);
+        list->names = names, list->capacity = capacity;
+    }
+    char *copy = plb_arena_strdup(arena, name);
+    if (!copy) return plb_fail(PLB_ENOMEM, "%s: no memory for its names", path);
+    list->names[list->count++] = copy;
+    return PLB_OK;
+}
+
+plb_status plb_folder_list(const char *path, plb_arena *arena, const char *const **out,
+                           size_t *out_count) {
+    plb_status status = PLB_OK;
+    name_list list = {0};
+    DIR *folder = opendir(path);
+    if (!folder) return plb_fail_errno("%s: cannot list this folder", path);
+    const struct dirent *entry;
+    while (errno = 0, (entry = readdir(folder)) != NULL)
+        if (entry->d_name[0] != '.') PLB_TRY_OUT(append(&list, arena, path, entry->d_name));
+    if (errno) PLB_TRY_OUT(plb_fail_errno("%s: cannot list this folder", path));
+    if (list.count) qsort(list.names, list.count, sizeof *list.names, by_bytes);
+    const char **names = plb_arena_copy(arena, list.names, list.count * sizeof *names);
+    if (!names) PLB_TRY_OUT(plb_fail(PLB_ENOMEM, "%s: no memory for its names", path));
+    *out = names, *out_count = list.count;
+out:
+    closedir(folder);
+    plb_free(list.names);
+    return status;
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is where: questions about paths, and folders to put files in.
+#ifndef PLB_BASE_FOLDER_H
+#define PLB_BASE_FOLDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/core/arena.h"
+#include "plumb/status.h"
+
+PLB_API bool plb_file_exists(const char *path);   // a regular file, or a link to one
+PLB_API bool plb_folder_exists(const char *path); // a folder, or a link to one
+
+// Makes the folder and those above it; fine if it is there already.
+PLB_API PLB_MUST_USE plb_status plb_folder_make(const char *path);
+
+// Names in the folder, sorted by bytes, without "." and those that begin with a dot. Strings and
+// array live in `arena`.
+PLB_API PLB_MUST_USE plb_status plb_folder_list(const char *path, plb_arena *arena,
+                                                const char *const **out, size_t *out_count);
+
+#endif
