@@ -103,6 +103,8 @@ plb_status plb_dataset_new(const plb_dataset_info *info, const plb_dataset_ops *
     plb_arena *arena = set ? plb_arena_new() : NULL;
     if (arena) {
         *set = (plb_dataset){.info = *info, .ops = ops, .arena = arena};
+        for (int c = 0; c < PLB_MAX_CHANNELS; c++)
+            if (set->info.std[c] == 0) set->info.mean[c] = 0, set->info.std[c] = 1;
         if (copy_names(set)) {
             memcpy(out, &set, sizeof set);
             return PLB_OK;

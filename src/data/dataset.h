@@ -24,7 +24,8 @@ typedef struct plb_dataset_info {
     int64_t channels, height, width;
     plb_dtype dtype;                // of a sample: PLB_U8 or PLB_F32
     const char *const *class_names; // [classes], or NULL
-    // The usual normalisation of a sample as a fraction (u8 / 255): (x - mean) / std per channel.
+    // The usual normalisation of a sample as a fraction (u8 / 255): (x - mean) / std per channel;
+    // a std of 0 stands for none, mean 0 and std 1.
     float mean[PLB_MAX_CHANNELS], std[PLB_MAX_CHANNELS];
 } plb_dataset_info;
 
@@ -45,7 +46,7 @@ typedef struct plb_dataset plb_dataset;
 typedef struct plb_dataset_ops {
     // Writes sample[C,H,W] of info.dtype. Failures name the file.
     plb_status (*get)(const plb_dataset *set, int64_t i, plb_scratch *scratch, void *sample);
-    // The sample where it lies in memory, borrowed; NULL when the set is not in memory.
+    // The sample where it lies in memory, borrowed. NULL function: the set is not in memory.
     const void *(*peek)(const plb_dataset *set, int64_t i);
     int64_t (*label)(const plb_dataset *set, int64_t i); // cheap: reads no sample
     void (*release)(plb_dataset *set);                   // what it owns beyond the arena, or NULL
