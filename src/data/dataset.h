@@ -17,6 +17,8 @@
 
 enum { PLB_MAX_CHANNELS = 4 };
 
+typedef enum plb_split { PLB_TRAIN, PLB_TEST } plb_split;
+
 typedef struct plb_dataset_info {
     const char *name; // "mnist"
     const char *kind; // "idx", "cifar", "folder", "synthetic": how it is stored. Static
