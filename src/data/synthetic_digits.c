@@ -20,7 +20,7 @@ enum { MOST_STROKES = 5, ARC_PIECES = 14 };
 
 static const stroke digits[10][MOST_STROKES] = {
     {{ARC, 0, 0, 0.55f, 1, 0, 360}},
-    {{LINE, -0.25f, -0.65f, 0.05f, -1, 0, 0}, {LINE, 0.05f, -1, 0.05f, 1, 0, 0}},
+    {{LINE, -0.18f, -0.75f, 0.05f, -1, 0, 0}, {LINE, 0.05f, -1, 0.05f, 1, 0, 0}},
     {{ARC, 0, -0.5f, 0.5f, 0.5f, -175, 35},
      {LINE, 0.41f, -0.21f, -0.55f, 1, 0, 0},
      {LINE, -0.55f, 1, 0.55f, 1, 0, 0}},
@@ -48,21 +48,21 @@ typedef struct hand {
 
 static hand draw_hand(plb_dice *dice, int64_t size) {
     float unit = (float)size / 28.0f; // as large as MNIST's digits in 28 pixels
-    float height = unit * plb_dice_uniform(dice, 7.5f, 10.0f);
-    float width = height * plb_dice_uniform(dice, 0.75f, 1.15f);
-    float slant = plb_dice_uniform(dice, -0.3f, 0.15f);
-    float angle = plb_dice_uniform(dice, -0.2f, 0.2f);
+    float height = unit * plb_dice_uniform(dice, 8.0f, 10.0f);
+    float width = height * plb_dice_uniform(dice, 0.8f, 1.15f);
+    float slant = plb_dice_uniform(dice, -0.25f, 0.1f);
+    float angle = plb_dice_uniform(dice, -0.15f, 0.15f);
     float c = cosf(angle), s = sinf(angle), centre = 0.5f * (float)size;
     hand how = {.xx = c * width, .xy = c * slant * height - s * height};
     how.yx = s * width, how.yy = s * slant * height + c * height;
-    how.x0 = centre + unit * plb_dice_uniform(dice, -2.5f, 2.5f);
-    how.y0 = centre + unit * plb_dice_uniform(dice, -2.5f, 2.5f);
+    how.x0 = centre + unit * plb_dice_uniform(dice, -2, 2);
+    how.y0 = centre + unit * plb_dice_uniform(dice, -2, 2);
     how.bend_x = plb_dice_uniform(dice, -0.1f, 0.1f);
     how.bend_y = plb_dice_uniform(dice, -0.1f, 0.1f);
     how.phase = plb_dice_uniform(dice, 0, 6.2831853f);
-    how.half_pen = unit * plb_dice_uniform(dice, 0.8f, 1.7f);
+    how.half_pen = unit * plb_dice_uniform(dice, 0.9f, 1.7f);
     how.ink = plb_dice_uniform(dice, 0.75f, 1.1f); // more than 1: saturated strokes
-    how.noise = plb_dice_uniform(dice, 0, 0.12f);
+    how.noise = plb_dice_uniform(dice, 0, 0.1f);
     return how;
 }
 
@@ -152,7 +152,7 @@ plb_status plb_synthetic_digits_new(const plb_synthetic_options *options, plb_da
                              .width = 28,
                              .dtype = PLB_U8,
                              .class_names = names,
-                             .mean = {0.1208f},
-                             .std = {0.2754f}};
+                             .mean = {0.1276f},
+                             .std = {0.2850f}};
     return plb_synthetic_new(&info, &ops, options, out);
 }

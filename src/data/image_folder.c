@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/image_folder.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/core/alloc.h"
+#include "base/core/status.h"
+#include "base/folder.h"
+#include "data/transform.h"
+
+typedef struct file_list {
+    const char **names; // in the arena
+    int32_t *classes;
+    size_t count, capacity;
+} file_list;
+
+typedef struct image_folder {
+    plb_dataset base;
+    plb_arena *names; // path and files' names
+    const char *path;
+    file_list files;
+    int64_t size, resize_short;
+} image_folder;
+
+static bool is_picture(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot &&
+           (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg") || !strcasecmp(dot, ".png"));
+}
+
+static void file_list_free(file_list *list) {
+    plb_free(list->names);
+    plb_free(list->classes);
+    *list = (file_list){0};
+}
+
+static bool file_list_grow(file_list *list) {
+    size_t capacity = list->capacity ? 2 * list->capacity : 256;
+    const char **names = plb_realloc_array(list->names, capacity, sizeof *names);
+    if (!names) return false;
+    list->names = names;
+    int32_t *classes = plb_realloc_array(list->classes, capacity, sizeof *classes);
+    if (!classes) return false;
+    list->classes = classes, list->capacity = capacity;
+    return true;
+}
+
+// Appends the pictures of one class; *out_found says how many.
+static plb_status list_class(file_list *list, plb_arena *arena, const char *folder, int32_t class,
+                             size_t *out_found) {
+    const char *const *names;
+    size_t count, before = list->count;
+    PLB_TRY(plb_folder_list(folder, arena, &names, &count));
+    for (size_t i = 0; i < count; i++) {
+        if (!is_picture(names[i])) continue;
+        if (list->count == list->capacity && !file_list_grow(list))
+            return plb_fail(PLB_ENOMEM, "%s: no memory for its names", folder);
+        list->names[list->count] = names[i];
+        list->classes[list->count++] = class;
+    }
+    *out_found = list->count - before;
+    return PLB_OK;
+}
+
+// Class names (folders, sorted) into *out_classes, the pictures of all into `list`.
+static plb_status list_all(const char *path, plb_arena *arena, file_list *list,
+                           const char ***out_classes, size_t *out_count) {
+    const char *const *names;
+    size_t count, classes = 0, found;
+    PLB_TRY(plb_folder_list(path, arena, &names, &count));
+    const char **kept = plb_arena_alloc(arena, count * sizeof *kept);
+    if (!kept) return plb_fail(PLB_ENOMEM, "%s: no memory for its classes", path);
+    for (size_t i = 0; i < count; i++) {
+        char folder[PATH_MAX];
+        int length = snprintf(folder, sizeof folder, "%s/%s", path, names[i]);
+        if (length >= PATH_MAX) return plb_fail(PLB_EINVAL, "%s: its path is too long", path);
+        if (!plb_folder_exists(folder)) continue;
+        PLB_TRY(list_class(list, arena, folder, (int32_t)classes, &found));
+        if (!found)
+            return plb_fail(PLB_EINVAL, "%s: expected pictures (.jpg, .jpeg, .png), found none",
+                            folder);
+        kept[classes++] = names[i];
+    }
+    if (!classes)
+        return plb_fail(PLB_EINVAL, "%s: expected a folder for each class, found none", path);
+    *out_classes = kept, *out_count = classes;
+    return PLB_OK;
+}
+
+const char *plb_image_folder_path(const plb_dataset *set, int64_t i, char *text,
+                                  size_t size_bytes) {
+    const image_folder *self = (const image_folder *)set;
+    snprintf(text, size_bytes, "%s/%s/%s", self->path,
+             set->info.class_names[self->files.classes[i]], self->files.names[i]);
+    return text;
+}
+
+// Replaces *image by its resized and cropped form.
+static plb_status fit(plb_image *image, int64_t size, int64_t resize_short) {
+    plb_image resized = {0}, cropped = {0};
+    PLB_TRY(plb_image_resize_short(image, resize_short, &resized));
+    plb_status status = plb_image_crop_center(&resized, size, size, &cropped);
+    plb_image_free(&resized);
+    if (status) return status;
+    plb_image_free(image);
+    *image = cropped;
+    return PLB_OK;
+}
+
+// [H,W,3] to [3,H,W].
+static void to_planes(const plb_image *image, uint8_t *planes) {
+    int64_t plane = image->height * image->width;
+    for (int64_t k = 0; k < plane; k++)
+        for (int64_t c = 0; c < 3; c++) planes[c * plane + k] = image->pixels[3 * k + c];
+}
+
+static plb_status folder_get(const plb_dataset *set, int64_t i, plb_scratch *scratch,
+                             void *sample) {
+    (void)scratch;
+    const image_folder *self = (const image_folder *)set;
+    const plb_dataset_info *info = &set->info;
+    char path[PATH_MAX];
+    plb_image image = {0};
+    plb_status status = PLB_OK;
+    plb_image_folder_path(set, i, path, sizeof path);
+    PLB_TRY(plb_image_read(path, NULL, &image));
+    if (self->size) status = fit(&image, self->size, self->resize_short);
+    if (status) PLB_TRY_OUT(plb_fail_context(status, "%s", path));
+    if (image.height != info->height || image.width != info->width)
+        PLB_TRY_OUT(plb_fail(PLB_EINVAL,
+                             "%s: expected %" PRId64 " x %" PRId64
+                             " pixels like the first picture, found %" PRId64 " x %" PRId64
+                             " (a size makes them equal)",
+                             path, info->width, info->height, image.width, image.height));
+    to_planes(&image, sample);
+out:
+    plb_image_free(&image);
+    return status;
+}
+
+static int64_t folder_label(const plb_dataset *set, int64_t i) {
+    return ((const image_folder *)set)->files.classes[i];
+}
+
+static void folder_release(plb_dataset *set) {
+    image_folder *self = (image_folder *)set;
+    file_list_free(&self->files);
+    plb_arena_free(self->names);
+}
+
+static const plb_dataset_ops folder_ops = {
+    .get = folder_get, .label = folder_label, .release = folder_release};
+
+// Height and width of the first picture.
+static plb_status measure_first(const char *path, const char *class, const char *name,
+                                plb_dataset_info *info) {
+    char file[PATH_MAX];
+    plb_image image;
+    if (snprintf(file, sizeof file, "%s/%s/%s", path, class, name) >= PATH_MAX)
+        return plb_fail(PLB_EINVAL, "%s: its path is too long", path);
+    PLB_TRY(plb_image_read(file, NULL, &image));
+    info->height = image.height, info->width = image.width;
+    plb_image_free(&image);
+    return PLB_OK;
+}
+
+static void set_normalisation(plb_dataset_info *info, const plb_image_folder_options *options) {
+    for (int c = 0; c < 3; c++) {
+        info->mean[c] = options->mean ? options->mean[c] : plb_imagenet_normalization.mean[c];
+        info->std[c] = options->std ? options->std[c] : plb_imagenet_normalization.std[c];
+    }
+}
+
+static plb_status check_sizes(const char *path, const plb_image_folder_options *options) {
+    int64_t size = options->size, resize = options->resize_short;
+    if (size >= 0 && (resize == 0 || (size > 0 && resize >= size))) return PLB_OK;
+    return plb_fail(PLB_EINVAL,
+                    "%s: expected a size of 0 or more and a resize of no less, found %" PRId64
+                    " and %" PRId64,
+                    path, size, resize);
+}
+
+plb_status plb_image_folder_open(const char *path, const plb_image_folder_options *options,
+                                 plb_dataset **out) {
+    PLB_TRY(check_sizes(path, options));
+    plb_status status = PLB_OK;
+    file_list files = {0};
+    const char **classes = NULL;
+    size_t class_count = 0;
+    image_folder *self = NULL;
+    plb_arena *arena = plb_arena_new(); // the names; handed to the set
+    if (!arena) return plb_fail(PLB_ENOMEM, "%s: no memory for its names", path);
+    PLB_TRY_OUT(list_all(path, arena, &files, &classes, &class_count));
+    plb_dataset_info info = {.name = options->name ? options->name : path,
+                             .kind = "folder",
+                             .count = (int64_t)files.count,
+                             .classes = (int64_t)class_count,
+                             .channels = 3,
+                             .height = options->size,
+                             .width = options->size,
+                             .dtype = PLB_U8,
+                             .class_names = classes};
+    set_normalisation(&info, options);
+    if (!options->size) PLB_TRY_OUT(measure_first(path, classes[0], files.names[0], &info));
+    PLB_TRY_OUT(plb_dataset_new(&info, &folder_ops, sizeof *self, &self));
+    self->files = files, files = (file_list){0};
+    self->names = arena, arena = NULL;
+    self->size = options->size;
+    self->resize_short = options->resize_short ? options->resize_short : options->size;
+    self->path = plb_arena_strdup(self->names, path);
+    if (!self->path) PLB_TRY_OUT(plb_fail(PLB_ENOMEM, "%s: no memory for its name", path));
+    *out = &self->base;
+    self = NULL;
+out:
+    if (self) plb_dataset_free(&self->base);
+    file_list_free(&files);
+    plb_arena_free(arena);
+    return status;
+}
