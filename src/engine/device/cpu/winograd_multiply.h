@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// M = V U for every position, and the fetching of what comes next while memory would be idle.
+// Part of winograd_body.h.
+
+enum {
+    LINE_FLOATS = 16,
+    DEPTH = 4096 / (2 * LANES),                     // channels of U that fill 16 KB, half of L1
+    WEIGHT_LINES = LANES * 2 * LANES / LINE_FLOATS, // lines of U in a vector of channels
+};
+
+typedef struct weight_fetch {
+    const float *next; // a panel of U that is needed soon
+    int lines;         // of it to fetch for each vector of channels
+} weight_fetch;
+
+// rows tiles x vectors of output channels, `depth` input channels, summed in runs: a run's sum is
+// kept apart in registers and then added to the total, which bounds the rounding error.
+PLB_INLINE void micro_kernel(const int rows, const int vectors, const float *v, const float *u,
+                             float *m, int64_t depth, int64_t run, bool add, weight_fetch fetch) {
+    for (int64_t begin = 0; begin < depth; begin += run, add = true) {
+        int64_t steps = (depth - begin < run ? depth - begin : run) / LANES;
+        vec sum[ROWS][2];
+        for (int i = 0; i < rows; i++) {
+            for (int h = 0; h < vectors; h++) sum[i][h] = vec_zero();
+        }
+        for (; steps--; v += ROWS * LANES, u += LANES * vectors * LANES) {
+            for (int i = 0; i < fetch.lines; i++, fetch.next += LINE_FLOATS) {
+                _mm_prefetch((const char *)fetch.next, _MM_HINT_T1);
+            }
+#pragma GCC unroll 16
+            for (int c = 0; c < LANES; c++) {
+                vec w[2];
+                for (int h = 0; h < vectors; h++) w[h] = vec_load(u + (c * vectors + h) * LANES);
+#pragma GCC unroll 16
+                for (int i = 0; i < rows; i++) {
+                    vec x = vec_all(v[i * LANES + c]);
+                    for (int h = 0; h < vectors; h++) sum[i][h] = vec_fma(x, w[h], sum[i][h]);
+                }
+            }
+        }
+        for (int i = 0; i < rows; i++) {
+            for (int h = 0; h < vectors; h++) {
+                float *to = m + (i * vectors + h) * LANES;
+                vec_store(to, add ? vec_add(sum[i][h], vec_load(to)) : sum[i][h]);
+            }
+        }
+    }
+}
+
+PLB_INLINE void micro_kernel_of(int64_t rows, const int vectors, const float *v, const float *u,
+                                float *m, int64_t depth, int64_t run, bool add,
+                                weight_fetch fetch) {
+    switch (rows) {
+#define PLB_ROWS(n) \
+    case n: micro_kernel(n, vectors, v, u, m, depth, run, add, fetch); break;
+        PLB_EACH_ROW_COUNT(PLB_ROWS)
+#undef PLB_ROWS
+    }
+}
+
+static void rows_wide(int64_t rows, const float *v, const float *u, float *m, int64_t depth,
+                      int64_t run, bool add, weight_fetch fetch) {
+    micro_kernel_of(rows, 2, v, u, m, depth, run, add, fetch);
+}
+
+static void rows_narrow(int64_t rows, const float *v, const float *u, float *m, int64_t depth,
+                        int64_t run, bool add, weight_fetch fetch) {
+    micro_kernel_of(rows, 1, v, u, m, depth, run, add, fetch);
+}
+
+// An NHWC tensor, seen through tiles first .. first + count, and some of its channels.
+typedef struct fetch_area {
+    const float *data;
+    int64_t pixels_per_image, channels; // of the tensor
+    int64_t first, count, c_begin, c_end;
+    bool write;
+} fetch_area;
+
+// Fetches slice i of n. Tiles are spread over the image evenly enough to count pixels by tiles.
+static void fetch_slice(const plb_winograd_plan *plan, const fetch_area *area, int64_t i,
+                        int64_t n) {
+    int64_t per_image = plan->tiles_h * plan->tiles_w, pixels = area->pixels_per_image;
+    int64_t begin = area->first * pixels / per_image;
+    int64_t end = (area->first + area->count) * pixels / per_image;
+    int64_t lines = (area->c_end - area->c_begin + LINE_FLOATS - 1) / LINE_FLOATS;
+    int64_t at = (end - begin) * lines * i / n, stop = (end - begin) * lines * (i + 1) / n;
+    if (at == stop) return;
+    int64_t line = at % lines;
+    const float *p = area->data + (begin + at / lines) * area->channels + area->c_begin;
+    for (; at < stop; at++) {
+        const float *q = p + line * LINE_FLOATS;
+        if (area->write) {
+            __asm__ volatile("prefetchw %0" ::"m"(*q));
+        } else {
+            _mm_prefetch((const char *)q, _MM_HINT_T1);
+        }
+        if (++line == lines) line = 0, p += area->channels;
+    }
+}
+
+// What this job's output transform writes and reads, and the input of the tiles that follow.
+static void fetch_data(const plb_winograd_plan *plan, const plb_winograd_job *job, int64_t step,
+                       int64_t steps) {
+    int64_t c_begin = job->panel_begin * 2 * LANES, c_end = job->panel_end * 2 * LANES;
+    fetch_area out = {job->y,
+                      plan->out_h * plan->out_w,
+                      plan->out_c,
+                      job->first,
+                      job->count,
+                      c_begin,
+                      c_end < plan->out_c ? c_end : plan->out_c,
+                      true};
+    fetch_slice(plan, &out, step, steps);
+    if (job->residual && job->residual != job->y) {
+        out.data = job->residual, out.write = false;
+        fetch_slice(plan, &out, step, steps);
+    }
+    if (job->next_count) {
+        fetch_area in = {job->x,          plan->in_h * plan->in_w,
+                         plan->in_c,      job->next_first,
+                         job->next_count, 0,
+                         plan->in_c,      false};
+        int64_t span = job->panel_end - job->panel_begin; // this chunk's share of all panels
+        fetch_slice(plan, &in, job->panel_begin * steps / span + step, plan->panels * steps / span);
+    }
+}
+
+// One position and panel of channels, input channels c .. c + depth, all tiles of the block.
+static void multiply_panel(const plb_winograd_plan *plan, const plb_winograd_job *job,
+                           const float *v, const float *u, float *m, int64_t depth, bool add,
+                           bool wide, const float *next) {
+    const int64_t panels = (job->count + ROWS - 1) / ROWS, vectors = wide ? 2 : 1;
+    weight_fetch fetch = {next, (int)((WEIGHT_LINES + panels - 1) / panels)};
+    int64_t fetched = 0;
+    for (int64_t j = 0; j < panels; j++) {
+        int64_t begin = job->count * j / panels, rows = job->count * (j + 1) / panels - begin;
+        if (fetched >= WEIGHT_LINES) fetch.lines = 0;
+        float *to = m + begin * vectors * LANES;
+        if (wide) {
+            rows_wide(rows, v, u, to, depth, plan->points.run, add, fetch);
+        } else {
+            rows_narrow(rows, v, u, to, depth, plan->points.run, add, fetch);
+        }
+        v += plan->in_c * ROWS;
+        fetched += fetch.lines;
+        fetch.next += fetch.lines * depth / LANES * LINE_FLOATS;
+    }
+}
+
+static void multiply(const plb_winograd_plan *plan, const plb_winograd_job *job) {
+    const int64_t positions = plan->edge * plan->edge, span = job->panel_end - job->panel_begin;
+    const int64_t steps = positions * span;
+    for (int64_t at = 0; at < positions; at++) {
+        for (int64_t c = 0; c < plan->in_c; c += DEPTH) {
+            int64_t depth = plan->in_c - c < DEPTH ? plan->in_c - c : DEPTH;
+            for (int64_t panel = job->panel_begin; panel < job->panel_end; panel++) {
+                bool wide = plan->out_c - panel * 2 * LANES > LANES;
+                int64_t row = (wide ? 2 : 1) * LANES;
+                const float *u = job->packed + (panel * positions + at) * plan->u_stride + c * row;
+                float *m = job->m + ((panel - job->panel_begin) * positions + at) * plan->m_stride;
+                if (c == 0) fetch_data(plan, job, at * span + panel - job->panel_begin, steps);
+                const float *next = panel + 1 < job->panel_end
+                                        ? u + positions * plan->u_stride
+                                        : job->packed +
+                                              (job->panel_begin * positions + at) * plan->u_stride +
+                                              (c + depth) * row;
+                multiply_panel(plan, job, job->v + at * plan->v_stride + c * ROWS, u, m, depth,
+                               c > 0, wide, next);
+            }
+        }
+    }
+}
