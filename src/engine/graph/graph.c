@@ -150,7 +150,8 @@ static plb_status node_types(const plb_graph *graph, const plb_op *op, const plb
         }
         types[i] =
             in[i] == PLB_NONE ? (plb_type){.dtype = PLB_DTYPE_COUNT} : graph->values[in[i]].type;
-        if (in[i] == PLB_NONE && i < op->min_in) {
+        bool optional = i >= op->min_in || (i < 32 && op->optional_in >> i & 1u);
+        if (in[i] == PLB_NONE && !optional) {
             return plb_fail(PLB_EINVAL, "%s: input %d is missing", op->name, i);
         }
     }

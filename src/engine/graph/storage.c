@@ -93,10 +93,12 @@ static bool same_form(const plb_tensor *a, const plb_value_info *b) {
            plb_layout_equal(a->layout, b->layout) && plb_tensor_is_dense(a);
 }
 
-static bool may_share(const plb_op *op, int input, int output) {
+static bool may_overwrite(const plb_op *op, int input, int output) {
     if (op->flags & PLB_OP_POINTWISE) return true;
-    if (op->flags & PLB_OP_INPLACE && input == output) return true;
-    return op->shared_input && op->shared_input == input && output == 0;
+    for (int i = 0; i < op->n_overwrites; i++) {
+        if (op->overwrites[i].input == input && op->overwrites[i].output == output) return true;
+    }
+    return false;
 }
 
 static bool try_in_place(sharing *s, const plb_node *node, int k, int position) {
@@ -104,7 +106,7 @@ static bool try_in_place(sharing *s, const plb_node *node, int k, int position) 
     const plb_op *op = plb_op_of(node->op);
     const plb_value_info *info = &plan->graph->values[node->out + k];
     for (int i = 0; i < node->n_in; i++) {
-        if (!may_share(op, i, k)) continue;
+        if (!may_overwrite(op, i, k)) continue;
         plb_value in = node->in[i];
         if (in < 0) continue;
         const plb_storage *storage = &plan->storage[in];
@@ -135,7 +137,7 @@ static bool try_in_place(sharing *s, const plb_node *node, int k, int position) 
 static int direct_variable(const sharing *s, const plb_node *node, plb_value value, int position) {
     const plb_graph *graph = s->plan->graph;
     const plb_op *op = plb_op_of(node->op);
-    if (!(op->flags & (PLB_OP_POINTWISE | PLB_OP_INPLACE))) return -1;
+    if (!(op->flags & PLB_OP_POINTWISE) && !op->n_overwrites) return -1;
     const plb_value_info *info = &graph->values[value];
     if (info->layout.kind != PLB_LAYOUT_PLAIN) return -1;
     int variable = -1, assign = -1, n_assigns = 0;
@@ -173,8 +175,7 @@ static int direct_variable(const sharing *s, const plb_node *node, plb_value val
         const plb_storage *in = &s->plan->storage[node->in[k]];
         if (in->kind != PLB_PLACE_VARIABLE || in->variable != variable) continue;
         if (!same_form(&s->plan->tensors[node->in[k]], info)) return -1;
-        bool aligned = op->flags & PLB_OP_POINTWISE || node->out + k == value;
-        if (!aligned) return -1;
+        if (!may_overwrite(op, k, value - node->out)) return -1;
     }
     return variable;
 }

@@ -134,7 +134,9 @@ static const plb_sample samples[] = {
 };
 
 const plb_op plb_op_batch_norm_infer = {.name = "batch_norm_infer",
-                                        .flags = PLB_OP_SPATIAL | PLB_OP_INPLACE,
+                                        .flags = PLB_OP_SPATIAL,
+                                        .overwrites = {{0, 0}},
+                                        .n_overwrites = 1,
                                         .attrs_bytes = sizeof(plb_norm_attrs),
                                         .min_in = 5,
                                         .max_in = 6,

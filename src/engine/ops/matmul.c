@@ -226,6 +226,8 @@ static const plb_sample samples[] = {
 };
 
 const plb_op plb_op_matmul = {.name = "matmul",
+                              .overwrites = {{3, 0}},
+                              .n_overwrites = 1,
                               .attrs_bytes = sizeof(plb_matmul_attrs),
                               .min_in = 2,
                               .max_in = 4,

@@ -26,9 +26,6 @@ enum plb_op_flags {
     PLB_OP_VIEW = 1 << 2,
     // Draws random numbers: never merged with an equal node, never folded.
     PLB_OP_RANDOM = 1 << 3,
-    // Output i may take the memory of input i when nobody else needs it (kernels read an element
-    // before they write it). Pointwise ops are so by nature.
-    PLB_OP_INPLACE = 1 << 4,
     // Part of the program's frame, not computed by kernels: input, constant, read, assign.
     PLB_OP_FRAME = 1 << 5,
     // The inputs swap without changing the result.
@@ -41,7 +38,7 @@ enum plb_op_flags {
     PLB_OP_STRIDED = 1 << 9,
 };
 
-enum { PLB_MAX_REGIONS = 2 };
+enum { PLB_MAX_REGIONS = 2, PLB_MAX_OVERWRITES = 4 };
 
 // An absent optional input has dtype PLB_DTYPE_COUNT, and as a tensor no data.
 static inline bool plb_type_absent(const plb_type *type) {
@@ -91,9 +88,13 @@ typedef struct plb_op {
     int min_in, max_in;
     // SPATIAL ops: bit i: input i, output i is [N,C,spatial…]. Both 0: input 0 and all outputs.
     unsigned spatial_in, spatial_out;
-    // Output 0 may take the memory of this input when nobody else needs it (the residual of an
-    // epilogue); 0: none.
-    int shared_input;
+    // Pairs of which the output may take the memory of the input when nobody else needs it, as
+    // every kernel reads an element before it writes it there. Any pair of a POINTWISE op does.
+    struct {
+        int input, output;
+    } overwrites[PLB_MAX_OVERWRITES];
+    int n_overwrites;
+    unsigned optional_in; // bit i: input i may be PLB_NONE though it comes before min_in
 
     // Types of outputs from types of inputs; PLB_EINVAL with what was expected and found. One that
     // makes counts (see plb_value_count) sets count_of in its builder.

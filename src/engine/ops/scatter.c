@@ -81,7 +81,8 @@ static const plb_sample samples[] = {
 
 const plb_op plb_op_scatter = {
     .name = "scatter",
-    .flags = PLB_OP_INPLACE,
+    .overwrites = {{0, 0}},
+    .n_overwrites = 1,
     .attrs_bytes = sizeof(plb_index_attrs),
     .min_in = 3,
     .max_in = 3,
