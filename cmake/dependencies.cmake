@@ -24,3 +24,19 @@ find_package(ZLIB REQUIRED)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 target_link_libraries(plb_dependencies INTERFACE JPEG::JPEG PNG::PNG ZLIB::ZLIB PkgConfig::JANSSON
                                                  ${CMAKE_DL_LIBS})
+
+# Downloads: libcurl fetches, OpenSSL's libcrypto checks (it is what Debian's libcurl stands on, so
+# it adds no library at run time).
+set(PLB_CURL "auto" CACHE STRING "libcurl and libcrypto, for downloads: auto, on or off")
+set_property(CACHE PLB_CURL PROPERTY STRINGS auto on off)
+if(NOT PLB_CURL STREQUAL "off")
+  pkg_check_modules(LIBCURL QUIET IMPORTED_TARGET libcurl)
+  pkg_check_modules(LIBCRYPTO QUIET IMPORTED_TARGET libcrypto)
+  if(LIBCURL_FOUND AND LIBCRYPTO_FOUND)
+    target_link_libraries(plb_dependencies INTERFACE PkgConfig::LIBCURL PkgConfig::LIBCRYPTO)
+    target_compile_definitions(plb_dependencies INTERFACE PLB_HAVE_CURL=1)
+  elseif(PLB_CURL STREQUAL "on")
+    message(FATAL_ERROR "PLB_CURL=on, but libcurl or libcrypto was not found "
+                        "(Debian: libcurl4-openssl-dev libssl-dev)")
+  endif()
+endif()

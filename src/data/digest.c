@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/digest.h"
+
+#include "base/core/status.h"
+
+#ifdef PLB_HAVE_CURL
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <zlib.h>
+
+static plb_status digest_stream(EVP_MD_CTX *context, gzFile file, const char *path) {
+    unsigned char piece[1 << 14];
+    int got;
+    while ((got = gzread(file, piece, sizeof piece)) > 0)
+        if (!EVP_DigestUpdate(context, piece, (size_t)got))
+            return plb_fail(PLB_ENOMEM, "%s: libcrypto cannot go on", path);
+    int code = Z_OK;
+    const char *text = gzerror(file, &code);
+    if (code == Z_ERRNO) return plb_fail_errno("%s: cannot read", path);
+    if (got < 0 || code != Z_OK) return plb_fail(PLB_EINVAL, "%s: gzip: %s", path, text);
+    return PLB_OK;
+}
+
+static plb_status digest_plain(EVP_MD_CTX *context, int file, const char *path) {
+    unsigned char piece[1 << 14];
+    for (;;) {
+        ssize_t got = read(file, piece, sizeof piece);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return plb_fail_errno("%s: cannot read", path);
+        if (got == 0) return PLB_OK;
+        if (!EVP_DigestUpdate(context, piece, (size_t)got))
+            return plb_fail(PLB_ENOMEM, "%s: libcrypto cannot go on", path);
+    }
+}
+
+static plb_status digest_open_file(EVP_MD_CTX *context, int file, const char *path, bool unpack) {
+    if (!unpack) return digest_plain(context, file, path);
+    int copy = dup(file); // gzclose closes it
+    gzFile stream = copy < 0 ? NULL : gzdopen(copy, "rb");
+    if (!stream) {
+        if (copy >= 0) close(copy);
+        return plb_fail(PLB_ENOMEM, "%s: no memory to unpack", path);
+    }
+    plb_status status = digest_stream(context, stream, path);
+    gzclose(stream);
+    return status;
+}
+
+plb_status plb_digest_file(plb_digest_kind kind, const char *path, bool unpack,
+                           char text[PLB_DIGEST_TEXT_BYTES]) {
+    plb_status status = PLB_OK;
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned int length = 0;
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) PLB_TRY_OUT(plb_fail_errno("%s: cannot open", path));
+    if (!context || !EVP_DigestInit_ex(context, kind == PLB_MD5 ? EVP_md5() : EVP_sha256(), NULL))
+        PLB_TRY_OUT(plb_fail(PLB_EMISSING, "%s: libcrypto does not offer this checksum", path));
+    PLB_TRY_OUT(digest_open_file(context, file, path, unpack));
+    if (!EVP_DigestFinal_ex(context, digest, &length))
+        PLB_TRY_OUT(plb_fail(PLB_ENOMEM, "%s: libcrypto cannot go on", path));
+    for (unsigned int i = 0; i < length && 2 * i + 2 < PLB_DIGEST_TEXT_BYTES; i++)
+        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+out:
+    if (file >= 0) close(file);
+    EVP_MD_CTX_free(context);
+    return status;
+}
+
+#else
+
+plb_status plb_digest_file(plb_digest_kind kind, const char *path, bool unpack,
+                           char text[PLB_DIGEST_TEXT_BYTES]) {
+    (void)kind, (void)unpack, (void)text;
+    return plb_fail(PLB_EMISSING,
+                    "%s: cannot be checked: this build has no libcrypto (Debian: "
+                    "libcurl4-openssl-dev libssl-dev)",
+                    path);
+}
+
+#endif
