@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two IDX files, plain or gzip, and the dataset that they make together.
+#include <stdlib.h>
+
 #include "base/core/alloc.h"
 #include "data/idx.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size_bytes);
+#include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size_bytes) {
     static const plb_dataset_info info = {.name = "fuzz", .classes = 10};
@@ -21,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size_bytes) {
         int64_t label;
         if (sample && set->info.count > 0 &&
             plb_dataset_get(set, set->info.count - 1, &scratch, sample, &label))
-            __builtin_trap();
+            abort();
         plb_free(sample);
         plb_scratch_free(&scratch);
     }
