@@ -83,10 +83,12 @@ def check_header(path, lines):
 
 
 def check_format(files):
-    """{file: first complaint} of clang-format; empty where it is not installed."""
+    """{file: line of the first complaint} of clang-format; None where it is not installed."""
     c_files = [str(file) for file in files if file.suffix in (".c", ".h")]
-    if not c_files or not shutil.which("clang-format"):
+    if not shutil.which("clang-format"):
         return None
+    if not c_files:
+        return {}
     run = subprocess.run(["clang-format", "--dry-run"] + c_files, cwd=ROOT, check=False,
                          stderr=subprocess.PIPE, text=True)
     found = {}
