@@ -141,13 +141,13 @@ static const plb_loss_attrs mean = {PLB_REDUCE_MEAN, -100, 0, 0},
 static const plb_sample samples[] = {
     {"mean", .in = {SCALAR, PLB_T(6, 5), PLB_TI(6)}, .n_in = 3, .attrs = &mean, SCORES},
     {"weights", .in = {SCALAR, PLB_T(6, 5), PLB_TI(6), PLB_T(5)}, .n_in = 4, .attrs = &ignore,
-     SCORES},
+     SCORES, .no_gradient_of = 1 << 3},
     {"smoothed", .in = {SCALAR, PLB_T(6, 5), PLB_TI(6), PLB_T(5)}, .n_in = 4, .attrs = &smooth,
-     SCORES},
+     SCORES, .no_gradient_of = 1 << 3},
     {"sum", .in = {SCALAR, PLB_T(6, 5), PLB_TI(6), PLB_T(5)}, .n_in = 4, .attrs = &sum, SCORES,
      .absent = 1 << 3},
     {"planes", .in = {PLB_T(2, 2, 3), PLB_T(2, 5, 2, 3), PLB_TI(2, 2, 3), PLB_T(5)}, .n_in = 4,
-     .attrs = &each, SCORES},
+     .attrs = &each, SCORES, .no_gradient_of = 1 << 3},
     {"nothing", .in = {SCALAR, PLB_T(0, 5), PLB_TI(0)}, .n_in = 3, .attrs = &sum, SCORES},
 };
 

@@ -60,11 +60,12 @@ static const plb_loss_attrs mean = {PLB_REDUCE_MEAN, -100, 0, 0},
 #define SCORES .low = {-3, 0, 0.5}, .high = {0, 4, 2}
 static const plb_sample samples[] = {
     {"mean", .in = {PLB_T(6, 5), PLB_TI(6)}, .n_in = 2, .attrs = &mean, SCORES},
-    {"weights", .in = {PLB_T(6, 5), PLB_TI(6), PLB_T(5)}, .n_in = 3, .attrs = &ignore, SCORES},
+    {"weights", .in = {PLB_T(6, 5), PLB_TI(6), PLB_T(5)}, .n_in = 3, .attrs = &ignore, SCORES,
+     .no_gradient_of = 1 << 2},
     {"sum", .in = {PLB_T(2, 5, 3), PLB_TI(2, 3), PLB_T(5)}, .n_in = 3, .attrs = &sum, SCORES,
      .absent = 1 << 2},
     {"planes", .in = {PLB_T(2, 5, 2, 3), PLB_TI(2, 2, 3), PLB_T(5)}, .n_in = 3, .attrs = &each,
-     SCORES},
+     SCORES, .no_gradient_of = 1 << 2},
     {"nothing", .in = {PLB_T(0, 5), PLB_TI(0)}, .n_in = 2, .attrs = &sum, SCORES},
 };
 

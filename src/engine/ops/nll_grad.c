@@ -64,9 +64,10 @@ static const plb_loss_attrs mean = {PLB_REDUCE_MEAN, -100, 0, 5},
 #define SCORES .low = {0.5, 0, 0.5}, .high = {2, 4, 2}
 static const plb_sample samples[] = {
     {"mean", .in = {{PLB_F32, {0}}, PLB_TI(6)}, .n_in = 2, .attrs = &mean, SCORES},
-    {"weights", .in = {{PLB_F32, {0}}, PLB_TI(6), PLB_T(5)}, .n_in = 3, .attrs = &ignore, SCORES},
-    {"planes", .in = {PLB_T(2, 2, 3), PLB_TI(2, 2, 3), PLB_T(5)}, .n_in = 3, .attrs = &each,
-     SCORES},
+    {"weights", .in = {{PLB_F32, {0}}, PLB_TI(6), PLB_T(5)}, .n_in = 3, .attrs = &ignore, SCORES,
+     .no_gradient_of = 1 << 2},
+    {"planes", .in = {PLB_T(2, 2, 3), PLB_TI(2, 2, 3), PLB_T(5)}, .n_in = 3, .attrs = &each, SCORES,
+     .no_gradient_of = 1 << 2},
 };
 
 const plb_op plb_op_nll_grad = {

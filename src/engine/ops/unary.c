@@ -276,7 +276,7 @@ static void grad_unary(plb_graph *graph, int node, const plb_value *dout, const 
     din[0] = plb_cast(graph, rules[op].grad(&u), dtype);
 }
 
-// Samples are the same for all; the last two are for ops that take integers.
+// Samples are the same for all, five of floats; the last two are for ops that take integers.
 #define SAMPLE(label, attributes, l, h, ...)                                                      \
     {                                                                                             \
         .name = label, .in = {__VA_ARGS__}, .n_in = 1, .attrs = attributes, .low = {l}, .high = { \
@@ -328,6 +328,8 @@ PARAMETRIC(DEFINE_PARAMETRIC)
 
 static const plb_sample samples_not[] = {
     SAMPLE("matrix", NULL, 0, 1, PLB_TYPE_OF(PLB_BOOL, 3, 5)),
+    SAMPLE("planes", NULL, 0, 1, PLB_TYPE_OF(PLB_BOOL, 2, 5, 3, 1)),
+    SAMPLE("vector", NULL, 0, 1, PLB_TYPE_OF(PLB_BOOL, 13)),
     SAMPLE("scalar", NULL, 0, 1, {.dtype = PLB_BOOL}),
     SAMPLE("empty", NULL, 0, 1, PLB_TYPE_OF(PLB_BOOL, 0)),
 };
