@@ -63,8 +63,8 @@ def difference(found, expected):
     scale = float(finite.abs().max()) if finite.numel() else 0.0
     error = torch.where(same, torch.zeros_like(a), (a - b).abs())
     worst = float(error.max()) if error.numel() else 0.0
-    exact = not expected.is_floating_point()
-    return f"differs by {worst:.3g} of {scale:.3g}" if worst > (0 if exact else TOLERANCE) * scale else None
+    allowed = TOLERANCE * scale if expected.is_floating_point() else 0
+    return f"differs by {worst:.3g} of {scale:.3g}" if worst > allowed else None
 
 
 def gradients_of(case, inputs, outputs):

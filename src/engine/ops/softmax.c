@@ -184,7 +184,8 @@ static const plb_axis_attrs first = {.axis = 0}, second = {.axis = 1};
     };                                                                                            \
     const plb_op plb_op_##op = {                                                                  \
         .name = #op,                                                                              \
-        .overwrites = {{0, 0}}, .n_overwrites = 1,                                                                  \
+        .overwrites = {{0, 0}},                                                                   \
+        .n_overwrites = 1,                                                                        \
         .attrs_bytes = sizeof(plb_axis_attrs),                                                    \
         .min_in = inputs,                                                                         \
         .max_in = inputs,                                                                         \
