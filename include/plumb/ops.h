@@ -348,6 +348,52 @@ PLB_API plb_value plb_flip(plb_graph *graph, plb_value x, int64_t axes);
 // Element i moves to i + shift, around the end.
 PLB_API plb_value plb_roll(plb_graph *graph, plb_value x, int axis, int64_t shift);
 
+// ------------------------------------------------------------------ regions
+// A region is a graph of its own that a node runs. The function that builds one gets its inputs as
+// values of `region` and writes its outputs, values of `region` too. It sees nothing else: what it
+// needs from the program around it is captured. It may not read or assign variables (capture what a
+// read gave) and so not draw random numbers.
+typedef void (*plb_region_fn)(plb_graph *region, const plb_value *in, plb_value *out,
+                              void *context);
+
+typedef struct plb_if_spec {
+    plb_value condition;               // bool scalar
+    const plb_value *captures;         // both regions get them as `in`
+    int n_captures, n_out;             // n_out: 1 to 16
+    plb_region_fn then_fn, else_fn;    // give n_out values of the same types
+    void *context;
+} plb_if_spec;
+// n_out outputs: those of one region.
+PLB_API plb_value plb_if(plb_graph *graph, const plb_if_spec *spec);
+
+typedef struct plb_loop_spec {
+    plb_value trips;           // i64 scalar, at most so many; PLB_NONE: until the body says stop
+    plb_value condition;       // bool scalar, whether to begin; PLB_NONE: yes
+    const plb_value *carried, *captures;
+    int n_carried, n_captures;
+    int n_stacks;              // values kept from every trip
+    int64_t max_trips;         // with stacks: their extent; more trips than that fail the run
+    // in: i64 scalar iteration, carried…, captures…; out: bool scalar, whether to go on (PLB_NONE:
+    // yes), carried…, rows of the stacks….
+    plb_region_fn body;
+    void *context;
+} plb_loop_spec;
+// Outputs: carried…, stacks [max_trips, …]…, i64 scalar: the trips made, which is the count of the
+// stacks; at most 16 in all. No gradient.
+PLB_API plb_value plb_loop(plb_graph *graph, const plb_loop_spec *spec);
+
+typedef struct plb_scan_spec {
+    const plb_value *carried, *scanned, *captures; // scanned: [T, …], one T
+    int n_carried, n_scanned, n_captures;
+    int n_stacks;
+    bool reverse; // from the last row to the first; stacks keep the order of the rows
+    // in: carried…, rows of the scanned…, captures…; out: carried…, rows of the stacks….
+    plb_region_fn body;
+    void *context;
+} plb_scan_spec;
+// Outputs: carried…, stacks [T, …]…; at most 16 in all.
+PLB_API plb_value plb_scan(plb_graph *graph, const plb_scan_spec *spec);
+
 // ------------------------------------------------------------------ optimizer steps
 typedef struct plb_sgd_attrs {
     double momentum, dampening, weight_decay;

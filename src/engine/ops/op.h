@@ -53,7 +53,7 @@ typedef struct plb_signature {
     plb_type *out; // infer writes them and n_out
 } plb_signature;
 
-enum { PLB_MAX_OUTPUTS = 8 };
+enum { PLB_MAX_OUTPUTS = 16 };
 
 // One execution. Shapes, strides and layouts are final; data is NULL for absent inputs.
 typedef struct plb_call {
