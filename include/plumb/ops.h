@@ -357,22 +357,22 @@ typedef void (*plb_region_fn)(plb_graph *region, const plb_value *in, plb_value 
                               void *context);
 
 typedef struct plb_if_spec {
-    plb_value condition;               // bool scalar
-    const plb_value *captures;         // both regions get them as `in`
-    int n_captures, n_out;             // n_out: 1 to 16
-    plb_region_fn then_fn, else_fn;    // give n_out values of the same types
+    plb_value condition;            // bool scalar
+    const plb_value *captures;      // both regions get them as `in`
+    int n_captures, n_out;          // n_out: 1 to 16
+    plb_region_fn then_fn, else_fn; // give n_out values of the same types
     void *context;
 } plb_if_spec;
 // n_out outputs: those of one region.
 PLB_API plb_value plb_if(plb_graph *graph, const plb_if_spec *spec);
 
 typedef struct plb_loop_spec {
-    plb_value trips;           // i64 scalar, at most so many; PLB_NONE: until the body says stop
-    plb_value condition;       // bool scalar, whether to begin; PLB_NONE: yes
+    plb_value trips;     // i64 scalar, at most so many; PLB_NONE: until the body says stop
+    plb_value condition; // bool scalar, whether to begin; PLB_NONE: yes
     const plb_value *carried, *captures;
     int n_carried, n_captures;
-    int n_stacks;              // values kept from every trip
-    int64_t max_trips;         // with stacks: their extent; more trips than that fail the run
+    int n_stacks;      // values kept from every trip
+    int64_t max_trips; // with stacks: their extent; more trips than that fail the run
     // in: i64 scalar iteration, carried…, captures…; out: bool scalar, whether to go on (PLB_NONE:
     // yes), carried…, rows of the stacks….
     plb_region_fn body;
