@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which elements of x an element of the resampled y mixes along one axis, and how much of each:
+// PyTorch's arithmetic step by step (aten/src/ATen/native/UpSample.h), in f32 but for f64 values,
+// so that rounding picks the same neighbours.
+#ifndef PLB_ENGINE_OPS_INTERPOLATE_SHAPE_H
+#define PLB_ENGINE_OPS_INTERPOLATE_SHAPE_H
+
+#include "engine/ops/spatial.h"
+
+enum { PLB_MAX_TAPS = 4 };
+
+typedef struct plb_taps {
+    int count; // 1 nearest, 2 linear, 4 cubic
+    int64_t index[PLB_MAX_TAPS];
+    double weight[PLB_MAX_TAPS];
+} plb_taps;
+
+// Of element `out` along spatial axis `axis` of the attributes (0 is the first that x has), where
+// x has `in_extent` elements and y `out_extent`; `dtype` is that of the values.
+void plb_interpolate_taps(const plb_interpolate_attrs *attrs, plb_dtype dtype, int axis,
+                          int64_t in_extent, int64_t out_extent, int64_t out, plb_taps *taps);
+
+// Type of what comes out, the same for interpolate and its gradient: [N,C] of the input, the
+// extents of the attributes.
+PLB_MUST_USE plb_status plb_interpolate_infer(plb_signature *s, const char *op);
+// Multiply-adds of all taps of all elements of y.
+double plb_interpolate_flops(const plb_interpolate_attrs *attrs, const plb_shape *y);
+void plb_interpolate_describe(const void *attrs, plb_strbuf *text);
+
+#endif
