@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times whole models, one JSON line a case:
+//   bench [--ops] [--seconds S] [MODEL:TASK:LEVEL:BATCH:THREADS[:SIZE] ...]
+// TASK is infer or train, LEVEL plan, interp or replay; without cases, the ones that the project
+// states figures for. Inputs are normal, targets spread over the classes. --ops adds one line an op
+// that took at least 0.5 %, with its rate, to stderr.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/core/clock.h"
+#include "base/core/philox.h"
+#include "plumb/plumb.h"
+#include "train/step.h"
+#include "zoo/zoo.h"
+
+enum { MAX_SAMPLES = 10000 };
+
+typedef struct bench_case {
+    char model[64], task[16], level[16];
+    int batch, threads, size;
+} bench_case;
+
+static const char *const usual[] = {
+    "mnist_cnn:train:plan:64:2", "mnist_cnn:train:plan:64:1",   "mnist_cnn:train:interp:64:2",
+    "resnet50:infer:plan:1:2",   "resnet50:infer:plan:8:2",     "resnet50:infer:plan:32:2",
+    "resnet50:infer:interp:1:2", "vgg16:infer:plan:1:2",        "mobilenet_v2:infer:plan:1:2",
+    "densenet121:infer:plan:1:2", "resnet18:train:plan:16:2",   "resnet50:train:plan:16:2",
+    "alexnet:train:plan:64:2",
+};
+
+static double seconds_a_case = 3;
+static int show_ops;
+
+static int fail(const char *what) {
+    fprintf(stderr, "bench: %s: %s\n", what, plb_error_text());
+    return 2;
+}
+
+static int parse_case(const char *text, bench_case *c) {
+    *c = (bench_case){0};
+    int n = sscanf(text, "%63[^:]:%15[^:]:%15[^:]:%d:%d:%d", c->model, c->task, c->level, &c->batch,
+                   &c->threads, &c->size);
+    if (n >= 5 && c->batch > 0 && c->threads > 0) return 0;
+    fprintf(stderr, "bench: %s: expected MODEL:TASK:LEVEL:BATCH:THREADS[:SIZE]\n", text);
+    return 2;
+}
+
+static plb_level level_of(const char *name) {
+    if (strcmp(name, "interp") == 0) return PLB_LEVEL_INTERP;
+    return strcmp(name, "replay") == 0 ? PLB_LEVEL_REPLAY : PLB_LEVEL_PLAN;
+}
+
+static plb_status build(plb_model *model, const bench_case *c, plb_graph **out) {
+    plb_zoo_options options = {.batch = c->batch, .size = c->size};
+    plb_value loss;
+    if (strcmp(c->task, "train") != 0) {
+        plb_status status = plb_zoo_build_infer(model, c->model, &options);
+        *out = plb_model_find_program(model, "infer");
+        return status;
+    }
+    plb_step_options step;
+    plb_status status = plb_step_options_for("sgd", &step);
+    step.sgd.momentum = 0.9;
+    if (!status) status = plb_zoo_build_train(model, c->model, &options, out, &loss);
+    return status ? status : plb_train_step(*out, loss, &step);
+}
+
+static plb_status fill_inputs(plb_plan *plan, const bench_case *c) {
+    plb_tensor x, y;
+    plb_status status = plb_plan_input(plan, "x", &x);
+    if (status) return status;
+    for (int64_t i = 0; i < plb_shape_count(&x.shape); i++) {
+        plb_philox_block b = plb_philox(7, (uint64_t)i, 0);
+        float sum = -2;
+        for (int k = 0; k < 4; k++) sum += plb_uniform_f32(b.word[k]);
+        ((float *)x.data)[i] = sum * 1.7f; // near enough to normal
+    }
+    if (strcmp(c->task, "train") != 0) return PLB_OK;
+    status = plb_plan_input(plan, "y", &y);
+    for (int i = 0; i < c->batch && !status; i++) ((int64_t *)y.data)[i] = i * 7 % 10;
+    return status;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static int by_time(const void *a, const void *b) {
+    const plb_plan_op *x = a, *y = b;
+    return x->time_ns < y->time_ns ? 1 : x->time_ns > y->time_ns ? -1 : 0;
+}
+
+static void print_ops(const plb_plan *plan) {
+    int n = plb_plan_op_count(plan);
+    plb_plan_op *ops = calloc((size_t)n + 1, sizeof *ops);
+    double total = 0;
+    for (int i = 0; i < n && ops; i++) {
+        ops[i] = plb_plan_op_info(plan, i);
+        total += (double)ops[i].time_ns;
+    }
+    if (ops) qsort(ops, (size_t)n, sizeof *ops, by_time);
+    for (int i = 0; i < n && ops; i++) {
+        double ns = (double)ops[i].time_ns / (double)(ops[i].calls ? ops[i].calls : 1);
+        if ((double)ops[i].time_ns < 0.005 * total) break;
+        char shape[160];
+        fprintf(stderr, "%5.1f %%  %9.3f ms  %7.1f GF/s %6.1f GB/s  %-17s %-24s %s %s  %s\n",
+                100 * (double)ops[i].time_ns / total, ns / 1e6, ops[i].flops / ns,
+                ops[i].bytes / ns, ops[i].op, ops[i].scope, ops[i].kernel, ops[i].choice,
+                plb_shape_format(&ops[i].type.shape, shape, sizeof shape));
+    }
+    free(ops);
+}
+
+static int time_plan(plb_plan *plan, const bench_case *c) {
+    static double samples[MAX_SAMPLES];
+    int n = 0;
+    if (plb_plan_run(plan) || plb_plan_run(plan)) return fail(c->model);
+    plb_plan_reset_times(plan);
+    int64_t begin = plb_now_ns();
+    while (n < MAX_SAMPLES && (n < 5 || (double)(plb_now_ns() - begin) < seconds_a_case * 1e9)) {
+        int64_t start = plb_now_ns();
+        if (plb_plan_run(plan)) return fail(c->model);
+        samples[n++] = (double)(plb_now_ns() - start) / 1e6;
+    }
+    qsort(samples, (size_t)n, sizeof *samples, by_value);
+    printf("{\"model\":\"%s\",\"task\":\"%s\",\"level\":\"%s\",\"batch\":%d,\"threads\":%d,"
+           "\"median_ms\":%.4f,\"min_ms\":%.4f,\"n\":%d,\"planned_bytes\":%zu}\n",
+           c->model, c->task, c->level, c->batch, c->threads, samples[n / 2], samples[0], n,
+           plb_plan_memory(plan).total);
+    fflush(stdout);
+    if (show_ops) print_ops(plan);
+    return 0;
+}
+
+static int run_case(const char *text) {
+    bench_case c;
+    if (parse_case(text, &c)) return 2;
+    plb_model *model = plb_model_new();
+    plb_graph *graph = NULL;
+    plb_plan *plan = NULL;
+    plb_plan_options options = {.level = level_of(c.level), .threads = c.threads,
+                                .profile = show_ops};
+    plb_status status = model ? build(model, &c, &graph) : PLB_ENOMEM;
+    if (!status) status = plb_plan_new(graph, &options, &plan);
+    if (!status) status = fill_inputs(plan, &c);
+    int result = status ? fail(text) : time_plan(plan, &c);
+    if (!status && show_ops) fprintf(stderr, "%s", plb_plan_report(plan));
+    plb_plan_free(plan);
+    plb_model_free(model);
+    return result;
+}
+
+int main(int argc, char **argv) {
+    int result = 0, cases = 0;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--ops") == 0) {
+            show_ops = 1;
+        } else if (strcmp(argv[i], "--seconds") == 0 && i + 1 < argc) {
+            seconds_a_case = atof(argv[++i]);
+        } else {
+            result |= run_case(argv[i]);
+            cases++;
+        }
+    }
+    for (size_t i = 0; !cases && i < sizeof usual / sizeof *usual; i++) result |= run_case(usual[i]);
+    return result;
+}
