@@ -159,10 +159,11 @@ static plb_value grad_mish(const unary *u) { // t + x s (1 - t^2), t = tanh(soft
     return mul(u, u->dy, plb_add(g, t, mul(u, s, affine(u, square(u, t), -1, 1))));
 }
 
-static plb_value grad_hardswish(const unary *u) { // 0, x/3 + 1/2, 1 around -3 and 3
+static plb_value grad_hardswish(const unary *u) { // 0 to -3, x/3 + 1/2 between, 1 from 3
     plb_value middle = mul(u, u->dy, affine(u, u->x, 1.0 / 3, 0.5));
-    plb_value below = plb_lt(u->graph, u->x, number(u, -3));
-    return plb_where(u->graph, below, number(u, 0), dy_above(u, 3, middle));
+    plb_value above = plb_ge(u->graph, u->x, number(u, 3));
+    plb_value below = plb_le(u->graph, u->x, number(u, -3));
+    return plb_where(u->graph, below, number(u, 0), plb_where(u->graph, above, u->dy, middle));
 }
 
 static plb_value grad_hardsigmoid(const unary *u) {
@@ -170,9 +171,10 @@ static plb_value grad_hardsigmoid(const unary *u) {
     return plb_where(u->graph, inside, affine(u, u->dy, 1.0 / 6, 0), number(u, 0));
 }
 
-static plb_value grad_clamp(const unary *u) { // the ends belong to the inside
-    plb_value low = plb_ge(u->graph, u->x, number(u, u->alpha));
-    plb_value high = plb_le(u->graph, u->x, number(u, u->beta));
+// Strictly between the ends, as relu6 and hardtanh have it too; y tells as well as x.
+static plb_value grad_clamp(const unary *u) {
+    plb_value low = plb_gt(u->graph, u->y, number(u, u->alpha));
+    plb_value high = plb_lt(u->graph, u->y, number(u, u->beta));
     return plb_where(u->graph, plb_and(u->graph, low, high), u->dy, number(u, 0));
 }
 
