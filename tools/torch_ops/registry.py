@@ -9,6 +9,8 @@
 are floats), None for absent ones. The result is a tensor or a list, one for each output; None in
 the list: not compared, and no gradient comes from there. Gradients are taken by autograd.
 """
+import torch
+
 FUNCTIONS = {}
 WITHOUT = {}
 
@@ -30,3 +32,17 @@ def op(*names):
 def without(name, reason):
     """PyTorch has no such op: finite differences and the other tests must do."""
     WITHOUT[name] = reason
+
+
+def pulled_back(function, x, dy):
+    """What `function` at x makes of dy on the way back, differentiable in x and dy."""
+    x = x if x.requires_grad else x.detach().requires_grad_(True)
+    with torch.enable_grad():
+        return torch.autograd.grad(function(x), x, dy, create_graph=True)[0]
+
+
+def activated(a, y):
+    """The epilogue's activation."""
+    if a.get("activation") == "relu":
+        return torch.relu(y)
+    return torch.clamp(y, a["low"], a["high"]) if a.get("activation") == "clamp" else y

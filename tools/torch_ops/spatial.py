@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolution, pooling, resampling; and the matrix product."""
+import torch
+import torch.nn.functional as F
+
+from registry import activated, op, pulled_back
+
+CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+MAX_POOL = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
+AVG_POOL = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
+ADAPTIVE = {1: F.adaptive_avg_pool1d, 2: F.adaptive_avg_pool2d, 3: F.adaptive_avg_pool3d}
+LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
+
+
+def padded(a, x, value=0.0):
+    pads = [p for pair in zip(reversed(a["pad_begin"]), reversed(a["pad_end"])) for p in pair]
+    return F.pad(x, pads, value=value)
+
+
+def convolved(a, x, w):
+    return CONV[x.dim() - 2](padded(a, x), w, None, a["stride"], 0, a["dilation"], a["groups"])
+
+
+@op("conv")
+def conv(a, x, w, bias=None, residual=None):
+    y = convolved(a, x, w)
+    if bias is not None:
+        y = y + bias.reshape(-1, *[1] * (x.dim() - 2))
+    return activated(a, y if residual is None else y + residual)
+
+
+@op("conv_input_grad")
+def conv_input_grad(a, dy, w):
+    x = torch.zeros(dy.shape[0], w.shape[1] * a["groups"], *a["extent"], dtype=dy.dtype)
+    return pulled_back(lambda x: convolved(a, x, w), x, dy)
+
+
+@op("conv_weight_grad")
+def conv_weight_grad(a, x, dy):
+    w = torch.zeros(dy.shape[1], x.shape[1] // a["groups"], *a["extent"], dtype=dy.dtype)
+    return pulled_back(lambda w: convolved(a, x, w), w, dy)
+
+
+@op("matmul")
+def matmul(a, x, w, bias=None, residual=None):
+    y = torch.matmul(x.mT if a["trans_a"] else x, w.mT if a["trans_b"] else w)
+    if bias is not None:
+        y = y + bias
+    return activated(a, y if residual is None else y + residual)
+
+
+def padding_fits(a):
+    """PyTorch pads both ends alike, by half a window at most."""
+    return a["pad_begin"] == a["pad_end"] and all(
+        2 * p <= k for p, k in zip(a["pad_begin"], a["kernel"]))
+
+
+@op("max_pool")
+def max_pool(a, x):
+    pool, n = MAX_POOL[x.dim() - 2], x.dim() - 2
+    if padding_fits(a):
+        y, at = pool(x, a["kernel"], a["stride"], a["pad_begin"], a["dilation"],
+                     bool(a["ceil_mode"]), True)
+        return [y, at.to(torch.int32)]
+    wide = padded(a, x, float("-inf"))
+    y, at = pool(wide, a["kernel"], a["stride"], 0, a["dilation"], False, True)
+    place = torch.zeros_like(at)
+    for axis in range(n):  # from positions in the padded plane to those in x
+        inner = wide.shape[2 + axis + 1:].numel()
+        place = place * x.shape[2 + axis] + at // inner % wide.shape[2 + axis] - a["pad_begin"][axis]
+    return [y, place.to(torch.int32)]
+
+
+@op("max_pool_grad")
+def max_pool_grad(a, at, dy):
+    plane = torch.zeros(*dy.shape[:2], torch.Size(a["extent"]).numel(), dtype=dy.dtype)
+    dx = plane.scatter_add(2, at.flatten(2).long(), dy.flatten(2))
+    return dx.reshape(*dy.shape[:2], *a["extent"])
+
+
+@op("max_pool_take")
+def max_pool_take(a, at, x):
+    return x.flatten(2).gather(2, at.flatten(2).long()).reshape(at.shape)
+
+
+def averaged(a, x):
+    pool = AVG_POOL[x.dim() - 2]
+    if padding_fits(a):
+        return pool(x, a["kernel"], a["stride"], a["pad_begin"], bool(a["ceil_mode"]),
+                    bool(a["count_include_pad"]))
+    y = pool(padded(a, x), a["kernel"], a["stride"])
+    if a["count_include_pad"]:
+        return y
+    return y / pool(padded(a, torch.ones_like(x)), a["kernel"], a["stride"])
+
+
+@op("avg_pool")
+def avg_pool(a, x):
+    return averaged(a, x)
+
+
+def zeros_of_extent(a, dy):
+    return torch.zeros(*dy.shape[:2], *a["extent"], dtype=dy.dtype)
+
+
+@op("avg_pool_grad")
+def avg_pool_grad(a, dy):
+    return pulled_back(lambda x: averaged(a, x), zeros_of_extent(a, dy), dy)
+
+
+@op("adaptive_avg_pool")
+def adaptive_avg_pool(a, x):
+    return ADAPTIVE[x.dim() - 2](x, a["extent"])
+
+
+@op("adaptive_avg_pool_grad")
+def adaptive_avg_pool_grad(a, dy):
+    pool = ADAPTIVE[dy.dim() - 2]
+    return pulled_back(lambda x: pool(x, dy.shape[2:]), zeros_of_extent(a, dy), dy)
+
+
+def resampled(a, x, extent):
+    n = x.dim() - 2
+    corners = bool(a["align_corners"])
+    mode = {"nearest": "nearest", "linear": LINEAR[n], "cubic": "bicubic"}[a["mode"]]
+    if not any(a["scale"]):
+        return F.interpolate(x, extent, mode=mode, align_corners=corners if n and mode != "nearest"
+                             else None)
+    y = F.interpolate(x, scale_factor=a["scale"], mode=mode, recompute_scale_factor=False,
+                      align_corners=corners if mode != "nearest" else None)
+    return y[(..., *[slice(0, e) for e in extent])]
+
+
+@op("interpolate")
+def interpolate(a, x):
+    return resampled(a, x, a["extent"])
+
+
+@op("interpolate_grad")
+def interpolate_grad(a, dy):
+    return pulled_back(lambda x: resampled(a, x, list(dy.shape[2:])), zeros_of_extent(a, dy), dy)
