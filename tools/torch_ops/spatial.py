@@ -67,7 +67,8 @@ def max_pool(a, x):
     place = torch.zeros_like(at)
     for axis in range(n):  # from positions in the padded plane to those in x
         inner = wide.shape[2 + axis + 1:].numel()
-        place = place * x.shape[2 + axis] + at // inner % wide.shape[2 + axis] - a["pad_begin"][axis]
+        index = at // inner % wide.shape[2 + axis] - a["pad_begin"][axis]
+        place = place * x.shape[2 + axis] + index
     return [y, place.to(torch.int32)]
 
 
@@ -121,14 +122,12 @@ def adaptive_avg_pool_grad(a, dy):
 
 def resampled(a, x, extent):
     n = x.dim() - 2
-    corners = bool(a["align_corners"])
     mode = {"nearest": "nearest", "linear": LINEAR[n], "cubic": "bicubic"}[a["mode"]]
-    if not any(a["scale"]):
-        return F.interpolate(x, extent, mode=mode, align_corners=corners if n and mode != "nearest"
-                             else None)
-    y = F.interpolate(x, scale_factor=a["scale"], mode=mode, recompute_scale_factor=False,
-                      align_corners=corners if mode != "nearest" else None)
-    return y[(..., *[slice(0, e) for e in extent])]
+    corners = None if mode == "nearest" else bool(a["align_corners"])
+    if "scale" not in a:
+        return F.interpolate(x, extent, mode=mode, align_corners=corners)
+    return F.interpolate(x, scale_factor=a["scale"], mode=mode, recompute_scale_factor=False,
+                         align_corners=corners)
 
 
 @op("interpolate")
