@@ -16,32 +16,32 @@ typedef struct run_ref {
     plb_tensor *values;
 } run_ref;
 
-static plb_tensor run_ref_tensor(const plb_type *type) {
+static inline plb_tensor run_ref_tensor(const plb_type *type) {
     size_t size = plb_layout_bytes(&type->shape, type->dtype, (plb_layout){0});
     return plb_tensor_dense(calloc(1, size + 1), type->dtype, &type->shape, (plb_layout){0});
 }
 
-static void run_ref_new(run_ref *run, const plb_graph *graph) {
+static inline void run_ref_new(run_ref *run, const plb_graph *graph) {
     *run = (run_ref){graph, calloc((size_t)graph->n_values + 1, sizeof(plb_tensor))};
     for (int i = 0; i < graph->n_values; i++) {
         run->values[i] = run_ref_tensor(&graph->values[i].type);
     }
 }
 
-static void run_ref_free(run_ref *run) {
+static inline void run_ref_free(run_ref *run) {
     for (int i = 0; i < run->graph->n_values; i++) free(run->values[i].data);
     free(run->values);
 }
 
-static plb_status run_ref_all(run_ref *run);
+static inline plb_status run_ref_all(run_ref *run);
 
-static plb_status run_ref_copy(const plb_tensor *to, const plb_tensor *from) {
+static inline plb_status run_ref_copy(const plb_tensor *to, const plb_tensor *from) {
     plb_tensor target = *to;
     return plb_tensor_copy(&target, from);
 }
 
 // Row t of a tensor.
-static plb_tensor run_ref_row(const plb_tensor *whole, int64_t t) {
+static inline plb_tensor run_ref_row(const plb_tensor *whole, int64_t t) {
     plb_type type = {whole->dtype, {.rank = whole->shape.rank - 1}};
     for (int i = 0; i < type.shape.rank; i++) type.shape.dim[i] = whole->shape.dim[i + 1];
     size_t row = plb_layout_bytes(&type.shape, type.dtype, (plb_layout){0});
@@ -50,8 +50,8 @@ static plb_tensor run_ref_row(const plb_tensor *whole, int64_t t) {
 }
 
 // One run of a region: `in` are its inputs in order, `out` receives copies of its outputs.
-static plb_status run_ref_region(const plb_graph *region, const plb_tensor *in,
-                                 const plb_tensor *out) {
+static inline plb_status run_ref_region(const plb_graph *region, const plb_tensor *in,
+                                        const plb_tensor *out) {
     run_ref run;
     run_ref_new(&run, region);
     plb_status status = PLB_OK;
@@ -67,7 +67,8 @@ static plb_status run_ref_region(const plb_graph *region, const plb_tensor *in,
     return status;
 }
 
-static plb_status run_ref_loop(const plb_node *node, const plb_tensor *in, const plb_tensor *out) {
+static inline plb_status run_ref_loop(const plb_node *node, const plb_tensor *in,
+                                      const plb_tensor *out) {
     const plb_region_attrs *a = node->attrs;
     const int n = (int)a->n_carried, s = (int)a->n_stacks;
     int64_t trips = in[0].data ? plb_load_i64(in[0].data, PLB_I64, 0) : INT64_MAX, i = 0;
@@ -89,7 +90,8 @@ static plb_status run_ref_loop(const plb_node *node, const plb_tensor *in, const
     return PLB_OK;
 }
 
-static plb_status run_ref_scan(const plb_node *node, const plb_tensor *in, const plb_tensor *out) {
+static inline plb_status run_ref_scan(const plb_node *node, const plb_tensor *in,
+                                      const plb_tensor *out) {
     const plb_region_attrs *a = node->attrs;
     const int n = (int)a->n_carried, m = (int)a->n_scanned, s = (int)a->n_stacks;
     const int64_t rows = in[n].shape.dim[0];
@@ -106,7 +108,7 @@ static plb_status run_ref_scan(const plb_node *node, const plb_tensor *in, const
     return PLB_OK;
 }
 
-static plb_status run_ref_node(run_ref *run, const plb_node *node) {
+static inline plb_status run_ref_node(run_ref *run, const plb_node *node) {
     if (node->op == PLB_OP_input) return PLB_OK;
     plb_tensor in[RUN_REF_MAX_IN] = {{0}}, *out = &run->values[node->out];
     if (node->op == PLB_OP_constant) {
@@ -134,18 +136,18 @@ static plb_status run_ref_node(run_ref *run, const plb_node *node) {
 }
 
 // Inputs hold what the caller put there.
-static plb_status run_ref_all(run_ref *run) {
+static inline plb_status run_ref_all(run_ref *run) {
     for (int i = 0; i < run->graph->n_nodes; i++) {
         PLB_TRY(run_ref_node(run, &run->graph->nodes[i]));
     }
     return PLB_OK;
 }
 
-static double run_ref_at(const run_ref *run, plb_value value, int64_t i) {
+static inline double run_ref_at(const run_ref *run, plb_value value, int64_t i) {
     return plb_load_f64(run->values[value].data, run->values[value].dtype, i);
 }
 
-static void run_ref_set(const run_ref *run, plb_value value, int64_t i, double x) {
+static inline void run_ref_set(const run_ref *run, plb_value value, int64_t i, double x) {
     plb_store_f64(run->values[value].data, run->values[value].dtype, i, x);
 }
 

@@ -3,6 +3,7 @@
 // differences, and what they refuse.
 #include "check.h"
 #include "engine/run_ref.h"
+#include "faults.h"
 
 static plb_graph *new_graph(plb_model **model) {
     plb_graph *graph = NULL;
@@ -320,6 +321,37 @@ static void wrong_regions_are_refused(void) {
     CHECK_FAILS(PLB_EINVAL, "axis 0", scan_status(same, plb_scalar_shape));
 }
 
+// Building a scan with an if inside and its gradient, in a model of its own.
+static plb_status build_all(void *context) {
+    (void)context;
+    plb_model *model = plb_model_new();
+    plb_graph *graph;
+    if (!model) return PLB_ENOMEM;
+    plb_status status = plb_model_program(model, "p", &graph);
+    if (!status) {
+        plb_value h = input(graph, "h", plb_shape_of(2)), d;
+        plb_value x = input(graph, "x", plb_shape_of(3, 2)), w = input(graph, "w", plb_shape_of(2));
+        plb_value carried[] = {h, plb_scalar(graph, PLB_I64, 0)};
+        plb_scan_spec spec = {.carried = carried,
+                              .n_carried = 2,
+                              .scanned = &x,
+                              .n_scanned = 1,
+                              .captures = &w,
+                              .n_captures = 1,
+                              .n_stacks = 1,
+                              .body = gated};
+        plb_value y = plb_scan(graph, &spec);
+        plb_gradients(graph, plb_sum(graph, y, 0, false), &w, 1, &d);
+        status = plb_graph_status(graph);
+    }
+    plb_model_free(model);
+    return status;
+}
+
+static void building_survives_failed_allocations(void) {
+    CHECK(fault_every_allocation(build_all, NULL) > 20);
+}
+
 static const check_test tests[] = {
     {"if_takes_one_branch", if_takes_one_branch},
     {"loop_stops_and_counts", loop_stops_and_counts},
@@ -329,5 +361,6 @@ static const check_test tests[] = {
     {"scan_with_if_inside", scan_with_if_inside},
     {"scan_without_state_is_a_map", scan_without_state_is_a_map},
     {"wrong_regions_are_refused", wrong_regions_are_refused},
+    {"building_survives_failed_allocations", building_survives_failed_allocations},
 };
 CHECK_MAIN(tests)
