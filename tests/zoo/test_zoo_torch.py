@@ -64,9 +64,9 @@ def settled(name, data):
     return model
 
 
-def dump(folder, model, data, **arguments):
+def dump(folder, weights, data, **arguments):
     """What zoo_dump writes, given the model's weights and the batches."""
-    tensors = {k: v.contiguous() for k, v in model.state_dict().items()}
+    tensors = {k: v.contiguous() for k, v in weights.state_dict().items()}
     for i, (x, y) in enumerate(data):
         tensors[f"x.{i}"], tensors[f"y.{i}"] = x, y
     source, target = os.path.join(folder, "in"), os.path.join(folder, "out")
