@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner loops of batch normalisation over rows x[rows,C], channels innermost: a row is one
+// pixel of one sample. One source (norm_rows_body.h) is compiled for each instruction set.
+#ifndef PLB_ENGINE_DEVICE_CPU_NORM_ROWS_H
+#define PLB_ENGINE_DEVICE_CPU_NORM_ROWS_H
+
+#include <stdint.h>
+
+typedef struct plb_norm_rows {
+    // sum[c] += x - shift[c], square[c] += (x - shift[c])^2.
+    void (*sums)(const float *x, int64_t rows, int64_t c, const float *shift, float *sum,
+                 float *square);
+    // y = x scale[c] + offset[c] (+ residual), then ReLU if asked for; residual may be NULL or y.
+    void (*apply)(const float *x, int64_t rows, int64_t c, const float *scale, const float *offset,
+                  const float *residual, int relu, float *y);
+    // With d = dy, or dy where y > 0: sum[c] += d, product[c] += d (x - mean[c]); d is written to
+    // `masked` unless that is NULL. y may be NULL.
+    void (*grad_sums)(const float *x, const float *dy, const float *y, int64_t rows, int64_t c,
+                      const float *mean, float *sum, float *product, float *masked);
+    // dx = a[c] d + b[c] (x - mean[c]) + e[c].
+    void (*grad_apply)(const float *x, const float *dy, const float *y, int64_t rows, int64_t c,
+                       const float *const coefficients[4], float *dx); // a, b, mean, e
+} plb_norm_rows;
+
+extern const plb_norm_rows plb_norm_rows_portable, plb_norm_rows_avx2, plb_norm_rows_avx512;
+
+#endif
