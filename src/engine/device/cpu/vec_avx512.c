@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops of vec_body.h for AVX-512.
+#define PLB_VEC_TABLE plb_vec_avx512
+extern const struct plb_vec plb_vec_avx512;
+#include "engine/device/cpu/vec_body.h"

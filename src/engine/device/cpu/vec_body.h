@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops of a plb_vec, included once an instruction set by a file that defines PLB_VEC_TABLE.
+#include "engine/device/cpu/vec.h"
+#include "engine/device/cpu/vec_math.h"
+#include "engine/ops/pointwise.h"
+
+PLB_INLINE float clamp_f32(float x, float low, float high) { // NaN stays
+    float y = x < low ? low : x;
+    return y > high ? high : y;
+}
+
+PLB_INLINE float sign_f32(float x) {
+    return (x > 0 ? 1.0f : 0.0f) - (x < 0 ? 1.0f : 0.0f);
+}
+
+PLB_INLINE float least(float a, float b) { // a NaN wins
+    return a < b || a != a ? a : b;
+}
+
+PLB_INLINE float greatest(float a, float b) {
+    return a > b || a != a ? a : b;
+}
+
+static float remainder_f32(float a, float b) { // the sign of b
+    float r = fmodf(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+#define TRUTH(condition) ((condition) ? 1.0f : 0.0f)
+
+// Operands a, b, c and attributes alpha, beta; pointwise.c has the definitions.
+#define OPS(X)                                                                      \
+    X(neg, -a)                                                                      \
+    X(abs, fabsf(a))                                                                \
+    X(sign, sign_f32(a))                                                            \
+    X(exp, exp_f32(a))                                                              \
+    X(log, log_f32(a))                                                              \
+    X(log1p, log1p_f32(a))                                                          \
+    X(expm1, expm1_f32(a))                                                          \
+    X(sqrt, sqrtf(a))                                                               \
+    X(rsqrt, 1.0f / sqrtf(a))                                                       \
+    X(reciprocal, 1.0f / a)                                                         \
+    X(tanh, tanh_f32(a))                                                            \
+    X(sigmoid, sigmoid_f32(a))                                                      \
+    X(relu, a <= 0 ? 0.0f : a)                                                      \
+    X(leaky_relu, a > 0 ? a : alpha * a)                                            \
+    X(elu, a > 0 ? a : alpha * expm1_f32(a))                                        \
+    X(selu, (float)PLB_SELU_SCALE * (a > 0 ? a : (float)PLB_SELU_ALPHA * expm1_f32(a))) \
+    X(celu, a > 0 ? a : alpha * expm1_f32(a / alpha))                               \
+    X(gelu, gelu_f32(a))                                                            \
+    X(gelu_tanh, gelu_tanh_f32(a))                                                  \
+    X(silu, a * sigmoid_f32(a))                                                     \
+    X(mish, mish_f32(a))                                                            \
+    X(hardswish, a * clamp_f32(a + 3.0f, 0.0f, 6.0f) / 6.0f)                        \
+    X(hardsigmoid, clamp_f32(a + 3.0f, 0.0f, 6.0f) / 6.0f)                          \
+    X(clamp, clamp_f32(a, alpha, beta))                                             \
+    X(softplus, a * alpha > beta ? a : softplus_f32(a * alpha) / alpha)             \
+    X(softsign, a / (1.0f + fabsf(a)))                                              \
+    X(erf, erf_f32(a))                                                              \
+    X(floor, floorf(a))                                                             \
+    X(ceil, ceilf(a))                                                               \
+    X(round, rintf(a))                                                              \
+    X(trunc, truncf(a))                                                             \
+    X(isnan, TRUTH(a != a))                                                         \
+    X(not, TRUTH(a == 0))                                                           \
+    X(affine, fma_f32(alpha, a, beta))                                              \
+    X(add, a + b)                                                                   \
+    X(sub, a - b)                                                                   \
+    X(mul, a * b)                                                                   \
+    X(div, a / b)                                                                   \
+    X(min, least(a, b))                                                             \
+    X(max, greatest(a, b))                                                          \
+    X(prelu, a > 0 ? a : b * a)                                                     \
+    X(relu_grad, b > 0 ? a : 0.0f)                                                  \
+    X(eq, TRUTH(a == b))                                                            \
+    X(ne, TRUTH(a != b))                                                            \
+    X(lt, TRUTH(a < b))                                                             \
+    X(le, TRUTH(a <= b))                                                            \
+    X(gt, TRUTH(a > b))                                                             \
+    X(ge, TRUTH(a >= b))                                                            \
+    X(and, TRUTH(a != 0 && b != 0))                                                 \
+    X(or, TRUTH(a != 0 || b != 0))                                                  \
+    X(xor, TRUTH((a != 0) != (b != 0)))                                             \
+    X(where, a != 0 ? b : c)
+
+// Operands that an op lacks are read as another copy of a, which the compiler drops.
+#define DEFINE(op, expression)                                                    \
+    static void op_##op(const plb_vec_args *v) {                                  \
+        const float *pa = v->a, *pb = v->b, *pc = v->c;                           \
+        const float alpha = v->alpha, beta = v->beta;                             \
+        float *py = v->y;                                                         \
+        const int64_t n = v->n;                                                   \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) {                     \
+            float a = pa[i], b = pb[i], c = pc[i];                                \
+            (void)a, (void)b, (void)c, (void)alpha, (void)beta;                   \
+            py[i] = (expression);                                                 \
+        }                                                                         \
+    }
+OPS(DEFINE)
+#undef DEFINE
+
+// Whether all are angles that quarter_turns takes.
+static bool moderate(const float *a, int64_t n) {
+    int far = 0;
+#pragma omp simd reduction(| : far)
+    for (int64_t i = 0; i < n; i++) far |= !(fabsf(a[i]) < 65536.0f);
+    return !far;
+}
+
+static void op_sin(const plb_vec_args *v) {
+    const bool near = moderate(v->a, v->n);
+    if (!near) {
+        for (int64_t i = 0; i < v->n; i++) v->y[i] = sinf(v->a[i]);
+        return;
+    }
+#pragma omp simd
+    for (int64_t i = 0; i < v->n; i++) {
+        uint32_t n;
+        float r = quarter_turns(v->a[i], &n);
+        v->y[i] = sine_at(r, n);
+    }
+}
+
+static void op_cos(const plb_vec_args *v) {
+    const bool near = moderate(v->a, v->n);
+    if (!near) {
+        for (int64_t i = 0; i < v->n; i++) v->y[i] = cosf(v->a[i]);
+        return;
+    }
+#pragma omp simd
+    for (int64_t i = 0; i < v->n; i++) {
+        uint32_t n;
+        float r = quarter_turns(v->a[i], &n);
+        v->y[i] = sine_at(r, n + 1);
+    }
+}
+
+static void op_pow(const plb_vec_args *v) {
+    for (int64_t i = 0; i < v->n; i++) {
+        v->y[i] = v->b[i] == 2.0f ? v->a[i] * v->a[i] : powf(v->a[i], v->b[i]);
+    }
+}
+
+static void op_remainder(const plb_vec_args *v) {
+    for (int64_t i = 0; i < v->n; i++) v->y[i] = remainder_f32(v->a[i], v->b[i]);
+}
+
+// ---------------------------------------------------------------------------- conversions
+static void from_f16(float *y, const uint16_t *a, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = plb_f32_of_f16(a[i]);
+}
+
+static void from_bf16(float *y, const uint16_t *a, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = plb_f32_of_bf16(a[i]);
+}
+
+static void from_bool(float *y, const uint8_t *a, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = TRUTH(a[i] != 0);
+}
+
+static void to_f16(uint16_t *y, const float *a, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = plb_f16_of_f32(a[i]);
+}
+
+static void to_bf16(uint16_t *y, const float *a, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = plb_bf16_of_f32(a[i]);
+}
+
+static void to_bool(uint8_t *y, const float *a, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = a[i] != 0 ? 1 : 0;
+}
+
+// ---------------------------------------------------------------------------- rows
+static float exp_shifted(float *y, const float *a, float shift, int64_t n) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) {
+        float e = exp_f32(a[i] - shift);
+        y[i] = e;
+        sum += e;
+    }
+    return sum;
+}
+
+static void scale(float *y, const float *a, float alpha, float beta, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = fma_f32(alpha, a[i], beta);
+}
+
+static void scale_shifted(float *y, const float *a, const float *b, float shift, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = b[i] * (a[i] - shift);
+}
+
+enum { CHAIN = 512 }; // elements that are summed in f32 before the sum goes to f64
+
+#define CHAINED(name, parameters, term)                                         \
+    static double name parameters {                                             \
+        double total = 0;                                                       \
+        for (int64_t begin = 0; begin < n; begin += CHAIN) {                    \
+            const int64_t end = begin + CHAIN < n ? begin + CHAIN : n;          \
+            float sum = 0;                                                      \
+            _Pragma("omp simd reduction(+ : sum)") for (int64_t i = begin; i < end; i++) { \
+                sum += (term);                                                  \
+            }                                                                   \
+            total += (double)sum;                                               \
+        }                                                                       \
+        return total;                                                           \
+    }
+CHAINED(sum_of, (const float *a, int64_t n), a[i])
+CHAINED(sum_abs, (const float *a, int64_t n), fabsf(a[i]))
+CHAINED(dot, (const float *a, const float *b, int64_t n), a[i] * b[i])
+#undef CHAINED
+
+static double sum_squares(const float *a, double shift, int64_t n) {
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) {
+        double d = (double)a[i] - shift;
+        sum += d * d;
+    }
+    return sum;
+}
+
+static double product(const float *a, int64_t n) {
+    double y = 1;
+#pragma omp simd reduction(* : y)
+    for (int64_t i = 0; i < n; i++) y *= (double)a[i];
+    return y;
+}
+
+static float max_of(const float *a, int64_t n) {
+    float y = -INFINITY;
+#pragma omp simd reduction(max : y)
+    for (int64_t i = 0; i < n; i++) y = a[i] > y ? a[i] : y;
+    return y;
+}
+
+static float min_of(const float *a, int64_t n) {
+    float y = INFINITY;
+#pragma omp simd reduction(min : y)
+    for (int64_t i = 0; i < n; i++) y = a[i] < y ? a[i] : y;
+    return y;
+}
+
+static bool has_nan(const float *a, int64_t n) {
+    int found = 0;
+#pragma omp simd reduction(| : found)
+    for (int64_t i = 0; i < n; i++) found |= a[i] != a[i];
+    return found;
+}
+
+// ---------------------------------------------------------------------------- columns
+enum { COLUMNS = 512, ROWS = 32 }; // of a tile that is summed in f32
+
+PLB_INLINE float same(float a) {
+    return a;
+}
+
+// Four rows at a time, so that a partial sum is loaded and stored once for four additions.
+#define COLUMNS_SUM(name, term)                                                              \
+    static void name##_tile(double *acc, const float *a, int64_t rows, int64_t stride,       \
+                            int64_t n) {                                                     \
+        float part[COLUMNS] = {0};                                                           \
+        int64_t r = 0;                                                                       \
+        for (; r + 4 <= rows; r += 4) {                                                      \
+            const float *a0 = a + r * stride, *a1 = a0 + stride, *a2 = a1 + stride;          \
+            const float *a3 = a2 + stride;                                                   \
+            _Pragma("omp simd") for (int64_t j = 0; j < n; j++) {                            \
+                part[j] += (term(a0[j]) + term(a1[j])) + (term(a2[j]) + term(a3[j]));        \
+            }                                                                                \
+        }                                                                                    \
+        for (; r < rows; r++) {                                                              \
+            const float *a0 = a + r * stride;                                                \
+            _Pragma("omp simd") for (int64_t j = 0; j < n; j++) part[j] += term(a0[j]);      \
+        }                                                                                    \
+        _Pragma("omp simd") for (int64_t j = 0; j < n; j++) acc[j] += (double)part[j];       \
+    }                                                                                        \
+    static void name(double *acc, const float *a, int64_t rows, int64_t stride, int64_t n) { \
+        for (int64_t r = 0; r < rows; r += ROWS) {                                           \
+            for (int64_t j = 0; j < n; j += COLUMNS) {                                       \
+                name##_tile(acc + j, a + r * stride + j, rows - r < ROWS ? rows - r : ROWS,  \
+                            stride, n - j < COLUMNS ? n - j : COLUMNS);                      \
+            }                                                                                \
+        }                                                                                    \
+    }
+COLUMNS_SUM(columns_sum, same)
+COLUMNS_SUM(columns_abs, fabsf)
+#undef COLUMNS_SUM
+
+static void columns_squares(double *acc, const double *shift, const float *a, int64_t rows,
+                            int64_t stride, int64_t n) {
+    for (int64_t r = 0; r < rows; r++, a += stride) {
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) {
+            double d = (double)a[j] - shift[j];
+            acc[j] += d * d;
+        }
+    }
+}
+
+#define COLUMNS_FOLD(name, expression)                                                       \
+    static void name(double *acc, const float *a, int64_t rows, int64_t stride, int64_t n) { \
+        for (int64_t r = 0; r < rows; r++, a += stride) {                                    \
+            _Pragma("omp simd") for (int64_t j = 0; j < n; j++) {                            \
+                double x = (double)a[j], y = acc[j];                                         \
+                acc[j] = (expression);                                                       \
+            }                                                                                \
+        }                                                                                    \
+    }
+COLUMNS_FOLD(columns_product, x *y)
+COLUMNS_FOLD(columns_max, y != y || y >= x ? y : x)
+COLUMNS_FOLD(columns_min, y != y || y <= x ? y : x)
+#undef COLUMNS_FOLD
+
+const plb_vec PLB_VEC_TABLE = {
+    .op =
+        {
+#define ROW(op, expression) [PLB_OP_##op] = op_##op,
+            OPS(ROW)
+#undef ROW
+                [PLB_OP_sin] = op_sin,
+            [PLB_OP_cos] = op_cos,
+            [PLB_OP_pow] = op_pow,
+            [PLB_OP_remainder] = op_remainder,
+        },
+    .from_f16 = from_f16,
+    .from_bf16 = from_bf16,
+    .from_bool = from_bool,
+    .to_f16 = to_f16,
+    .to_bf16 = to_bf16,
+    .to_bool = to_bool,
+    .exp_shifted = exp_shifted,
+    .scale = scale,
+    .scale_shifted = scale_shifted,
+    .sum = sum_of,
+    .sum_abs = sum_abs,
+    .sum_squares = sum_squares,
+    .dot = dot,
+    .product = product,
+    .max = max_of,
+    .min = min_of,
+    .has_nan = has_nan,
+    .columns_sum = columns_sum,
+    .columns_abs = columns_abs,
+    .columns_squares = columns_squares,
+    .columns_product = columns_product,
+    .columns_max = columns_max,
+    .columns_min = columns_min,
+};
