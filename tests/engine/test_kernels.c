@@ -177,9 +177,10 @@ static plb_layout layout_of(const one_case *c, const plb_type *type, bool output
 
 static bool may_take(const one_case *c, const plb_tensor *in, const plb_tensor *out) {
     const plb_op *op = c->table;
-    bool allowed = op->flags & PLB_OP_POINTWISE ||
-                   (op->flags & PLB_OP_INPLACE && c->in_place == 0) ||
-                   (op->shared_input && op->shared_input == c->in_place);
+    bool allowed = op->flags & PLB_OP_POINTWISE;
+    for (int i = 0; i < op->n_overwrites; i++) {
+        allowed |= op->overwrites[i].input == c->in_place && op->overwrites[i].output == 0;
+    }
     return allowed && in->dtype == out->dtype && plb_shape_equal(&in->shape, &out->shape) &&
            plb_layout_equal(in->layout, out->layout) && plb_tensor_is_dense(in);
 }
