@@ -30,7 +30,8 @@ static plb_status infer(plb_signature *s) {
 }
 
 // With r = 1 / sqrt(variance + eps), c = x - mean and sums over a channel: dx = dy gamma r,
-// dgamma = r sum dy c, dbeta = sum dy, dmean = -gamma r sum dy, dvariance = -gamma r^3 / 2 sum dy c.
+// dgamma = r sum dy c, dbeta = sum dy, dmean = -gamma r sum dy,
+// dvariance = -gamma r^3 / 2 sum dy c.
 static void grad(plb_graph *graph, int node, const plb_value *dout, const bool *needed,
                  plb_value *din) {
     const plb_norm_attrs attrs = *(const plb_norm_attrs *)plb_node_attrs(graph, node);

@@ -109,7 +109,6 @@ void plb_interpolate_describe(const void *attrs, plb_strbuf *text) {
     plb_strbuf_printf(text, "\"mode\":\"%s\"", known ? modes[a->mode] : "unknown");
     plb_describe_number(text, "align_corners", a->align_corners != 0);
     plb_describe_axes(text, "extent", a->extent, axes);
-    if (a->scale[0] == 0 && a->scale[1] == 0 && a->scale[2] == 0) return;
     plb_strbuf_printf(text, ",\"scale\":[");
     for (int i = 0; i < axes; i++) plb_strbuf_printf(text, "%s%.17g", i ? "," : "", a->scale[i]);
     plb_strbuf_printf(text, "]");
