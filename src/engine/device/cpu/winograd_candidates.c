@@ -15,7 +15,9 @@ static const double call_cycles = 30;          // of the micro-kernel, to store 
 static const double far_bytes_per_cycle = 7;   // read from beyond the second-level cache
 static const double near_bytes_per_cycle = 32; // from it
 static const double hopeless = 1.5;            // times the cheapest: not worth timing
-static const double usable_cache = 0.75;       // of the second level: the rest is for x and y
+static const double shared_waiting =
+    1.08;                                // measured: barriers, and V read from another core's cache
+static const double usable_cache = 0.75; // of the second level: the rest is for x and y
 
 static double second_level_bytes(void) {
     long size = sysconf(_SC_LEVEL2_CACHE_SIZE);
@@ -67,7 +69,8 @@ static double cost_of(const plb_winograd_plan *p) {
     int64_t tasks = p->config.shared ? p->group * (int64_t)chunks : p->blocks;
     int64_t rounds = (tasks + p->threads - 1) / p->threads;
     double idle = (double)(rounds * p->threads) / (double)tasks;
-    return block * (double)p->blocks * idle / p->threads;
+    double waiting = p->config.shared ? shared_waiting : 1;
+    return block * (double)p->blocks * idle * waiting / p->threads;
 }
 
 // Up to `max` configurations, cheapest first.

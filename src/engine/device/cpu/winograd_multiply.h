@@ -68,61 +68,69 @@ static void rows_narrow(int64_t rows, const float *v, const float *u, float *m, 
     micro_kernel_of(rows, 1, v, u, m, depth, run, add, fetch);
 }
 
-// An NHWC tensor, seen through tiles first .. first + count, and some of its channels.
-typedef struct fetch_area {
-    const float *data;
-    int64_t pixels_per_image, channels; // of the tensor
-    int64_t first, count, c_begin, c_end;
+// Lines of an NHWC tensor that are fetched in turn, an equal number in each of `steps` steps.
+typedef struct fetch_walk {
+    const float *pixel;   // channel 0 of those to fetch
+    int64_t channels;     // from one pixel to the next
+    int64_t line, lines;  // of the pixel: next, all
+    int64_t total, steps; // lines to fetch, and steps to do it in
+    int64_t credit;       // lines that are due, times steps
     bool write;
-} fetch_area;
+} fetch_walk;
 
-// Fetches slice i of n. Tiles are spread over the image evenly enough to count pixels by tiles.
-static void fetch_slice(const plb_winograd_plan *plan, const fetch_area *area, int64_t i,
-                        int64_t n) {
-    int64_t per_image = plan->tiles_h * plan->tiles_w, pixels = area->pixels_per_image;
-    int64_t begin = area->first * pixels / per_image;
-    int64_t end = (area->first + area->count) * pixels / per_image;
-    int64_t lines = (area->c_end - area->c_begin + LINE_FLOATS - 1) / LINE_FLOATS;
-    int64_t at = (end - begin) * lines * i / n, stop = (end - begin) * lines * (i + 1) / n;
-    if (at == stop) return;
-    int64_t line = at % lines;
-    const float *p = area->data + (begin + at / lines) * area->channels + area->c_begin;
-    for (; at < stop; at++) {
-        const float *q = p + line * LINE_FLOATS;
-        if (area->write) {
-            __asm__ volatile("prefetchw %0" ::"m"(*q));
+// Channels c_begin .. c_end of the pixels under tiles first .. first + count, part i of n of them.
+// Tiles are spread over the image evenly enough to count pixels by tiles.
+static fetch_walk walk_of(const plb_winograd_plan *plan, const float *data, int64_t pixels,
+                          int64_t channels, int64_t first, int64_t count, int64_t c_begin,
+                          int64_t c_end, int64_t i, int64_t n, int64_t steps) {
+    int64_t per_image = plan->tiles_h * plan->tiles_w, begin = first * pixels / per_image;
+    int64_t end = (first + count) * pixels / per_image;
+    int64_t lines = (c_end - c_begin + LINE_FLOATS - 1) / LINE_FLOATS;
+    int64_t all = (end - begin) * lines, at = all * i / n;
+    return (fetch_walk){.pixel = data + (begin + at / lines) * channels + c_begin,
+                        .channels = channels,
+                        .line = at % lines,
+                        .lines = lines,
+                        .total = all * (i + 1) / n - at,
+                        .steps = steps};
+}
+
+static void walk(fetch_walk *w) {
+    for (w->credit += w->total; w->credit >= w->steps; w->credit -= w->steps) {
+        const float *p = w->pixel + w->line * LINE_FLOATS;
+        if (w->write) {
+            __asm__ volatile("prefetchw %0" ::"m"(*p));
         } else {
-            _mm_prefetch((const char *)q, _MM_HINT_T1);
+            _mm_prefetch((const char *)p, _MM_HINT_T1);
         }
-        if (++line == lines) line = 0, p += area->channels;
+        if (++w->line == w->lines) w->line = 0, w->pixel += w->channels;
     }
 }
 
-// What this job's output transform writes and reads, and the input of the tiles that follow.
-static void fetch_data(const plb_winograd_plan *plan, const plb_winograd_job *job, int64_t step,
-                       int64_t steps) {
-    int64_t c_begin = job->panel_begin * 2 * LANES, c_end = job->panel_end * 2 * LANES;
-    fetch_area out = {job->y,
-                      plan->out_h * plan->out_w,
-                      plan->out_c,
-                      job->first,
-                      job->count,
-                      c_begin,
-                      c_end < plan->out_c ? c_end : plan->out_c,
-                      true};
-    fetch_slice(plan, &out, step, steps);
+// What a job's output transform writes and reads, and the input of the tiles that follow.
+typedef struct data_fetch {
+    fetch_walk out, residual, in;
+} data_fetch;
+
+static data_fetch data_fetch_of(const plb_winograd_plan *plan, const plb_winograd_job *job,
+                                int64_t steps) {
+    const int64_t c_begin = job->panel_begin * 2 * LANES, c_stop = job->panel_end * 2 * LANES;
+    const int64_t c_end = c_stop < plan->out_c ? c_stop : plan->out_c;
+    const int64_t in_pixels = plan->in_h * plan->in_w, out_pixels = plan->out_h * plan->out_w;
+    data_fetch f = {.residual.steps = 1, .in.steps = 1}; // of no lines
+    f.out = walk_of(plan, job->y, out_pixels, plan->out_c, job->first, job->count, c_begin, c_end,
+                    0, 1, steps);
+    f.out.write = true;
     if (job->residual && job->residual != job->y) {
-        out.data = job->residual, out.write = false;
-        fetch_slice(plan, &out, step, steps);
+        f.residual = f.out, f.residual.write = false;
+        f.residual.pixel = job->residual + (f.out.pixel - job->y);
     }
-    if (job->next_count) {
-        fetch_area in = {job->x,          plan->in_h * plan->in_w,
-                         plan->in_c,      job->next_first,
-                         job->next_count, 0,
-                         plan->in_c,      false};
-        int64_t span = job->panel_end - job->panel_begin; // this chunk's share of all panels
-        fetch_slice(plan, &in, job->panel_begin * steps / span + step, plan->panels * steps / span);
+    if (job->next_count) { // each chunk of output channels fetches its share
+        int64_t chunks = (plan->panels + plan->chunk_panels - 1) / plan->chunk_panels;
+        f.in = walk_of(plan, job->x, in_pixels, plan->in_c, job->next_first, job->next_count, 0,
+                       plan->in_c, job->panel_begin / plan->chunk_panels, chunks, steps);
     }
+    return f;
 }
 
 // One position and panel of channels, input channels c .. c + depth, all tiles of the block.
@@ -149,7 +157,7 @@ static void multiply_panel(const plb_winograd_plan *plan, const plb_winograd_job
 
 static void multiply(const plb_winograd_plan *plan, const plb_winograd_job *job) {
     const int64_t positions = plan->edge * plan->edge, span = job->panel_end - job->panel_begin;
-    const int64_t steps = positions * span;
+    data_fetch fetch = data_fetch_of(plan, job, positions * span);
     for (int64_t at = 0; at < positions; at++) {
         for (int64_t c = 0; c < plan->in_c; c += DEPTH) {
             int64_t depth = plan->in_c - c < DEPTH ? plan->in_c - c : DEPTH;
@@ -158,7 +166,7 @@ static void multiply(const plb_winograd_plan *plan, const plb_winograd_job *job)
                 int64_t row = (wide ? 2 : 1) * LANES;
                 const float *u = job->packed + (panel * positions + at) * plan->u_stride + c * row;
                 float *m = job->m + ((panel - job->panel_begin) * positions + at) * plan->m_stride;
-                if (c == 0) fetch_data(plan, job, at * span + panel - job->panel_begin, steps);
+                if (c == 0) walk(&fetch.out), walk(&fetch.residual), walk(&fetch.in);
                 const float *next = panel + 1 < job->panel_end
                                         ? u + positions * plan->u_stride
                                         : job->packed +
