@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // All of the kernels' code, over the small set of vector operations that the including file
 // defines for its instruction set. Included once by each of them.
+#ifndef PLB_ENGINE_DEVICE_CPU_WINOGRAD_BODY_H
+#define PLB_ENGINE_DEVICE_CPU_WINOGRAD_BODY_H
+
 #define PLB_INLINE static inline __attribute__((always_inline))
 
 enum {
@@ -20,3 +23,5 @@ enum {
 #include "engine/device/cpu/winograd_multiply.h"
 #include "engine/device/cpu/winograd_tiles.h"
 #include "engine/device/cpu/winograd_weights.h"
+
+#endif

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // M = V U for every position, and the fetching of what comes next while memory would be idle.
 // Part of winograd_body.h.
+#ifndef PLB_ENGINE_DEVICE_CPU_WINOGRAD_MULTIPLY_H
+#define PLB_ENGINE_DEVICE_CPU_WINOGRAD_MULTIPLY_H
 
 enum {
     LINE_FLOATS = 16,
@@ -8,15 +10,16 @@ enum {
     WEIGHT_LINES = LANES * 2 * LANES / LINE_FLOATS, // lines of U in a vector of channels
 };
 
-typedef struct weight_fetch {
+typedef struct plb_weight_fetch {
     const float *next; // a panel of U that is needed soon
     int lines;         // of it to fetch for each vector of channels
-} weight_fetch;
+} plb_weight_fetch;
 
 // rows tiles x vectors of output channels, `depth` input channels, summed in runs: a run's sum is
 // kept apart in registers and then added to the total, which bounds the rounding error.
 PLB_INLINE void micro_kernel(const int rows, const int vectors, const float *v, const float *u,
-                             float *m, int64_t depth, int64_t run, bool add, weight_fetch fetch) {
+                             float *m, int64_t depth, int64_t run, bool add,
+                             plb_weight_fetch fetch) {
     for (int64_t begin = 0; begin < depth; begin += run, add = true) {
         int64_t steps = (depth - begin < run ? depth - begin : run) / LANES;
         vec sum[ROWS][2];
@@ -49,7 +52,7 @@ PLB_INLINE void micro_kernel(const int rows, const int vectors, const float *v, 
 
 PLB_INLINE void micro_kernel_of(int64_t rows, const int vectors, const float *v, const float *u,
                                 float *m, int64_t depth, int64_t run, bool add,
-                                weight_fetch fetch) {
+                                plb_weight_fetch fetch) {
     switch (rows) {
 #define PLB_ROWS(n) \
     case n: micro_kernel(n, vectors, v, u, m, depth, run, add, fetch); break;
@@ -59,43 +62,43 @@ PLB_INLINE void micro_kernel_of(int64_t rows, const int vectors, const float *v,
 }
 
 static void rows_wide(int64_t rows, const float *v, const float *u, float *m, int64_t depth,
-                      int64_t run, bool add, weight_fetch fetch) {
+                      int64_t run, bool add, plb_weight_fetch fetch) {
     micro_kernel_of(rows, 2, v, u, m, depth, run, add, fetch);
 }
 
 static void rows_narrow(int64_t rows, const float *v, const float *u, float *m, int64_t depth,
-                        int64_t run, bool add, weight_fetch fetch) {
+                        int64_t run, bool add, plb_weight_fetch fetch) {
     micro_kernel_of(rows, 1, v, u, m, depth, run, add, fetch);
 }
 
 // Lines of an NHWC tensor that are fetched in turn, an equal number in each of `steps` steps.
-typedef struct fetch_walk {
+typedef struct plb_fetch_walk {
     const float *pixel;   // channel 0 of those to fetch
     int64_t channels;     // from one pixel to the next
     int64_t line, lines;  // of the pixel: next, all
     int64_t total, steps; // lines to fetch, and steps to do it in
     int64_t credit;       // lines that are due, times steps
     bool write;
-} fetch_walk;
+} plb_fetch_walk;
 
 // Channels c_begin .. c_end of the pixels under tiles first .. first + count, part i of n of them.
 // Tiles are spread over the image evenly enough to count pixels by tiles.
-static fetch_walk walk_of(const plb_winograd_plan *plan, const float *data, int64_t pixels,
-                          int64_t channels, int64_t first, int64_t count, int64_t c_begin,
-                          int64_t c_end, int64_t i, int64_t n, int64_t steps) {
+static plb_fetch_walk walk_of(const plb_winograd_plan *plan, const float *data, int64_t pixels,
+                              int64_t channels, int64_t first, int64_t count, int64_t c_begin,
+                              int64_t c_end, int64_t i, int64_t n, int64_t steps) {
     int64_t per_image = plan->tiles_h * plan->tiles_w, begin = first * pixels / per_image;
     int64_t end = (first + count) * pixels / per_image;
     int64_t lines = (c_end - c_begin + LINE_FLOATS - 1) / LINE_FLOATS;
     int64_t all = (end - begin) * lines, at = all * i / n;
-    return (fetch_walk){.pixel = data + (begin + at / lines) * channels + c_begin,
-                        .channels = channels,
-                        .line = at % lines,
-                        .lines = lines,
-                        .total = all * (i + 1) / n - at,
-                        .steps = steps};
+    return (plb_fetch_walk){.pixel = data + (begin + at / lines) * channels + c_begin,
+                            .channels = channels,
+                            .line = at % lines,
+                            .lines = lines,
+                            .total = all * (i + 1) / n - at,
+                            .steps = steps};
 }
 
-static void walk(fetch_walk *w) {
+static void walk(plb_fetch_walk *w) {
     for (w->credit += w->total; w->credit >= w->steps; w->credit -= w->steps) {
         const float *p = w->pixel + w->line * LINE_FLOATS;
         if (w->write) {
@@ -108,16 +111,16 @@ static void walk(fetch_walk *w) {
 }
 
 // What a job's output transform writes and reads, and the input of the tiles that follow.
-typedef struct data_fetch {
-    fetch_walk out, residual, in;
-} data_fetch;
+typedef struct plb_data_fetch {
+    plb_fetch_walk out, residual, in;
+} plb_data_fetch;
 
-static data_fetch data_fetch_of(const plb_winograd_plan *plan, const plb_winograd_job *job,
-                                int64_t steps) {
+static plb_data_fetch data_fetch_of(const plb_winograd_plan *plan, const plb_winograd_job *job,
+                                    int64_t steps) {
     const int64_t c_begin = job->panel_begin * 2 * LANES, c_stop = job->panel_end * 2 * LANES;
     const int64_t c_end = c_stop < plan->out_c ? c_stop : plan->out_c;
     const int64_t in_pixels = plan->in_h * plan->in_w, out_pixels = plan->out_h * plan->out_w;
-    data_fetch f = {.residual.steps = 1, .in.steps = 1}; // of no lines
+    plb_data_fetch f = {.residual.steps = 1, .in.steps = 1}; // of no lines
     f.out = walk_of(plan, job->y, out_pixels, plan->out_c, job->first, job->count, c_begin, c_end,
                     0, 1, steps);
     f.out.write = true;
@@ -138,7 +141,7 @@ static void multiply_panel(const plb_winograd_plan *plan, const plb_winograd_job
                            const float *v, const float *u, float *m, int64_t depth, bool add,
                            bool wide, const float *next) {
     const int64_t panels = (job->count + ROWS - 1) / ROWS, vectors = wide ? 2 : 1;
-    weight_fetch fetch = {next, (int)((WEIGHT_LINES + panels - 1) / panels)};
+    plb_weight_fetch fetch = {next, (int)((WEIGHT_LINES + panels - 1) / panels)};
     int64_t fetched = 0;
     for (int64_t j = 0; j < panels; j++) {
         int64_t begin = job->count * j / panels, rows = job->count * (j + 1) / panels - begin;
@@ -157,7 +160,7 @@ static void multiply_panel(const plb_winograd_plan *plan, const plb_winograd_job
 
 static void multiply(const plb_winograd_plan *plan, const plb_winograd_job *job) {
     const int64_t positions = plan->edge * plan->edge, span = job->panel_end - job->panel_begin;
-    data_fetch fetch = data_fetch_of(plan, job, positions * span);
+    plb_data_fetch fetch = data_fetch_of(plan, job, positions * span);
     for (int64_t at = 0; at < positions; at++) {
         for (int64_t c = 0; c < plan->in_c; c += DEPTH) {
             int64_t depth = plan->in_c - c < DEPTH ? plan->in_c - c : DEPTH;
@@ -178,3 +181,5 @@ static void multiply(const plb_winograd_plan *plan, const plb_winograd_job *job)
         }
     }
 }
+
+#endif

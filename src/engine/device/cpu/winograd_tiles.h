@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // x to V = B^T x B and M to y = A^T M A, a vector of channels of one tile at a time. Part of
 // winograd_body.h.
+#ifndef PLB_ENGINE_DEVICE_CPU_WINOGRAD_TILES_H
+#define PLB_ENGINE_DEVICE_CPU_WINOGRAD_TILES_H
 
-typedef struct tile_factors {
+typedef struct plb_tile_factors {
     vec pair[PAIRS][2], all[PAIRS], power[MAX_M][PAIRS];
-} tile_factors;
+} plb_tile_factors;
 
-PLB_INLINE tile_factors tile_factors_of(const plb_winograd_points *points) {
-    tile_factors f;
+PLB_INLINE plb_tile_factors tile_factors_of(const plb_winograd_points *points) {
+    plb_tile_factors f;
     for (int i = 0; i < PAIRS; i++) {
         for (int d = 0; d < 2; d++) f.pair[i][d] = vec_all(points->input_pair[i][d]);
         f.all[i] = vec_all(points->input_all[i]);
@@ -17,18 +19,19 @@ PLB_INLINE tile_factors tile_factors_of(const plb_winograd_points *points) {
 }
 
 // Where tile t lies: image, and row and column of its first output.
-typedef struct tile_place {
+typedef struct plb_tile_place {
     int64_t image, row, column;
-} tile_place;
+} plb_tile_place;
 
-PLB_INLINE tile_place place_of(const plb_winograd_plan *plan, int m, int64_t t) {
+PLB_INLINE plb_tile_place place_of(const plb_winograd_plan *plan, int m, int64_t t) {
     int64_t per_image = plan->tiles_h * plan->tiles_w, in_image = t % per_image;
-    return (tile_place){t / per_image, in_image / plan->tiles_w * m, in_image % plan->tiles_w * m};
+    return (plb_tile_place){t / per_image, in_image / plan->tiles_w * m,
+                            in_image % plan->tiles_w * m};
 }
 
 // o = B^T d, in the order 0, +p, -p, ..., infinity. The row of +-p_i is the polynomial
 // x^zero (x +- p_i) prod over j != i of (x^2 - p_j^2), of its coefficients.
-PLB_INLINE void input_1d(int pairs, int zero, const tile_factors *f, const vec *d, vec *o) {
+PLB_INLINE void input_1d(int pairs, int zero, const plb_tile_factors *f, const vec *d, vec *o) {
     vec low = d[2 * pairs], high = d[2 * pairs + zero];
     for (int j = 0; j < pairs; j++) {
         low = vec_fma(f->all[j], d[2 * j], low);
@@ -48,7 +51,7 @@ PLB_INLINE void input_1d(int pairs, int zero, const tile_factors *f, const vec *
 }
 
 // o = A^T d: output e is the sum of p^e d over the points; infinity counts for the last alone.
-PLB_INLINE void output_1d(int pairs, int zero, const tile_factors *f, const vec *d, vec *o) {
+PLB_INLINE void output_1d(int pairs, int zero, const plb_tile_factors *f, const vec *d, vec *o) {
     const int m = 2 * pairs + zero - 1;
     vec sum[2][PAIRS];
     for (int i = 0; i < pairs; i++) {
@@ -65,21 +68,21 @@ PLB_INLINE void output_1d(int pairs, int zero, const tile_factors *f, const vec 
 }
 
 // The part of a tile that lies inside its input: rows and columns begin .. end.
-typedef struct tile_inside {
+typedef struct plb_tile_inside {
     int row_begin, row_end, column_begin, column_end;
-} tile_inside;
+} plb_tile_inside;
 
-PLB_INLINE tile_inside inside_of(const plb_winograd_plan *plan, int edge, int64_t row,
-                                 int64_t column) {
+PLB_INLINE plb_tile_inside inside_of(const plb_winograd_plan *plan, int edge, int64_t row,
+                                     int64_t column) {
     int64_t rows = plan->in_h - row, columns = plan->in_w - column;
-    return (tile_inside){row < 0 ? (int)-row : 0, rows < edge ? (int)rows : edge,
-                         column < 0 ? (int)-column : 0, columns < edge ? (int)columns : edge};
+    return (plb_tile_inside){row < 0 ? (int)-row : 0, rows < edge ? (int)rows : edge,
+                             column < 0 ? (int)-column : 0, columns < edge ? (int)columns : edge};
 }
 
 // One vector of one tile. `whole`: no part of it is padding.
-PLB_INLINE void input_tile(int pairs, int zero, bool whole, const tile_factors *f, const float *x,
-                           int64_t row_step, int64_t column_step, tile_inside in, float *v,
-                           size_t stride) {
+PLB_INLINE void input_tile(int pairs, int zero, bool whole, const plb_tile_factors *f,
+                           const float *x, int64_t row_step, int64_t column_step,
+                           plb_tile_inside in, float *v, size_t stride) {
     const int edge = 2 * pairs + zero + 1;
     vec t[MAX_EDGE][MAX_EDGE], d[MAX_EDGE], o[MAX_EDGE];
     for (int c = 0; c < edge; c++) {
@@ -102,15 +105,15 @@ PLB_INLINE void input_tile(int pairs, int zero, bool whole, const tile_factors *
 
 // A panel of tiles, channels c_begin .. c_end, in strips of a cache line.
 PLB_INLINE void input_panel(int pairs, int zero, const plb_winograd_plan *plan,
-                            const tile_factors *f, const float *x, int64_t first, int64_t count,
+                            const plb_tile_factors *f, const float *x, int64_t first, int64_t count,
                             int64_t c_begin, int64_t c_end, float *v) {
     enum { LINE = 16 };
     const int edge = 2 * pairs + zero + 1;
     const int64_t column_step = plan->in_c, row_step = plan->in_w * column_step;
     const float *from[ROWS];
-    tile_inside in[ROWS];
+    plb_tile_inside in[ROWS];
     for (int64_t i = 0; i < count; i++) {
-        tile_place at = place_of(plan, edge - 2, first + i);
+        plb_tile_place at = place_of(plan, edge - 2, first + i);
         int64_t row = at.row - plan->pad, column = at.column - plan->pad;
         in[i] = inside_of(plan, edge, row, column);
         from[i] = x + (at.image * plan->in_h + row) * row_step + column * column_step;
@@ -136,7 +139,7 @@ PLB_INLINE void input_panel(int pairs, int zero, const plb_winograd_plan *plan,
 
 PLB_INLINE void input_variant(int pairs, int zero, const plb_winograd_plan *plan,
                               const plb_winograd_job *job, int64_t c_begin, int64_t c_end) {
-    const tile_factors f = tile_factors_of(&plan->points);
+    const plb_tile_factors f = tile_factors_of(&plan->points);
     const int64_t panels = (job->count + ROWS - 1) / ROWS;
     for (int64_t j = 0; j < panels; j++) { // all about equally full
         int64_t begin = job->count * j / panels, end = job->count * (j + 1) / panels;
@@ -150,14 +153,14 @@ static void input(const plb_winograd_plan *plan, const plb_winograd_job *job, in
     PLB_EACH_VARIANT(plan, input_variant, job, c_begin, c_end)
 }
 
-typedef struct epilogue {
+typedef struct plb_tile_epilogue {
     vec low, high;
     const float *residual; // NULL, or of the same place as the output
-} epilogue;
+} plb_tile_epilogue;
 
 // One vector of one tile: `rows` x `columns` of its outputs lie inside the image.
-PLB_INLINE void output_tile(int pairs, int zero, const tile_factors *f, const float *products,
-                            size_t stride, vec bias, const epilogue *end, float *y,
+PLB_INLINE void output_tile(int pairs, int zero, const plb_tile_factors *f, const float *products,
+                            size_t stride, vec bias, const plb_tile_epilogue *end, float *y,
                             int64_t row_step, int64_t column_step, int rows, int columns) {
     const int edge = 2 * pairs + zero + 1, m = edge - 2;
     vec t[MAX_M][MAX_EDGE], d[MAX_EDGE], o[MAX_M];
@@ -183,14 +186,14 @@ PLB_INLINE void output_variant(int pairs, int zero, const plb_winograd_plan *pla
     const int edge = 2 * pairs + zero + 1, m = edge - 2;
     const int64_t column_step = plan->out_c, row_step = plan->out_w * column_step;
     const int64_t k = panel * 2 * LANES, vectors = plan->out_c - k > LANES ? 2 : 1;
-    const tile_factors f = tile_factors_of(&plan->points);
+    const plb_tile_factors f = tile_factors_of(&plan->points);
     const float *products = job->m + (panel - job->panel_begin) * edge * edge * plan->m_stride;
     vec bias[2] = {vec_zero(), vec_zero()};
-    epilogue end = {vec_all(job->low), vec_all(job->high), NULL};
+    plb_tile_epilogue end = {vec_all(job->low), vec_all(job->high), NULL};
     for (int64_t h = 0; job->bias && h < vectors; h++)
         bias[h] = vec_load(job->bias + k + h * LANES);
     for (int64_t i = 0; i < job->count; i++) {
-        tile_place at = place_of(plan, m, job->first + i);
+        plb_tile_place at = place_of(plan, m, job->first + i);
         int64_t rows = plan->out_h - at.row, columns = plan->out_w - at.column;
         int64_t offset = (at.image * plan->out_h + at.row) * row_step + at.column * column_step + k;
         for (int64_t h = 0; h < vectors; h++) {
@@ -207,3 +210,5 @@ static void output(const plb_winograd_plan *plan, const plb_winograd_job *job) {
         PLB_EACH_VARIANT(plan, output_variant, job, panel)
     }
 }
+
+#endif

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights to U = G w G^T, one vector of output channels at a time. Part of winograd_body.h.
+#ifndef PLB_ENGINE_DEVICE_CPU_WINOGRAD_WEIGHTS_H
+#define PLB_ENGINE_DEVICE_CPU_WINOGRAD_WEIGHTS_H
 
-typedef struct weight_factors {
+typedef struct plb_weight_factors {
     vec pair[PAIRS][3], zero;
-} weight_factors;
+} plb_weight_factors;
 
-PLB_INLINE weight_factors weight_factors_of(const plb_winograd_points *points) {
-    weight_factors f;
+PLB_INLINE plb_weight_factors weight_factors_of(const plb_winograd_points *points) {
+    plb_weight_factors f;
     for (int i = 0; i < PAIRS; i++) {
         for (int e = 0; e < 3; e++) f.pair[i][e] = vec_all(points->weight_pair[i][e]);
     }
@@ -16,7 +18,7 @@ PLB_INLINE weight_factors weight_factors_of(const plb_winograd_points *points) {
 
 // o = G g. The rows of +p and -p are the even part plus and minus the odd one; without the point
 // 0 the product of differences changes its sign with p, and with it the row of -p.
-PLB_INLINE void weights_1d(int pairs, int zero, const weight_factors *f, const vec *g, vec *o) {
+PLB_INLINE void weights_1d(int pairs, int zero, const plb_weight_factors *f, const vec *g, vec *o) {
     if (zero) o[0] = vec_mul(f->zero, g[0]);
     for (int i = 0; i < pairs; i++) {
         vec even = vec_fma(f->pair[i][2], g[2], vec_mul(f->pair[i][0], g[0]));
@@ -27,8 +29,8 @@ PLB_INLINE void weights_1d(int pairs, int zero, const weight_factors *f, const v
     o[2 * pairs + zero] = g[2];
 }
 
-PLB_INLINE void weights_2d(int pairs, int zero, const weight_factors *f, const vec g[9], float *u,
-                           size_t stride) {
+PLB_INLINE void weights_2d(int pairs, int zero, const plb_weight_factors *f, const vec g[9],
+                           float *u, size_t stride) {
     const int edge = 2 * pairs + zero + 1;
     vec t[MAX_EDGE][3], o[MAX_EDGE];
     for (int column = 0; column < 3; column++) {
@@ -50,7 +52,7 @@ PLB_INLINE void pack_variant(int pairs, int zero, const plb_winograd_plan *plan,
     const int64_t c_step = rotate ? plan->shape.c * 9 : 9, k_step = rotate ? 9 : plan->shape.c * 9;
     const int64_t k = panel * 2 * LANES, vectors = plan->out_c - k > LANES ? 2 : 1;
     const vec_index steps = vec_steps((int)k_step);
-    const weight_factors f = weight_factors_of(&plan->points);
+    const plb_weight_factors f = weight_factors_of(&plan->points);
     for (int64_t c = c_begin; c < c_end; c++) {
         for (int64_t h = 0; h < vectors; h++) {
             const float *from = w + (k + h * LANES) * k_step + c * c_step;
@@ -67,3 +69,5 @@ static void pack(const plb_winograd_plan *plan, const float *w, int64_t panel, i
                  int64_t c_end, float *packed) {
     PLB_EACH_VARIANT(plan, pack_variant, w, panel, c_begin, c_end, packed)
 }
+
+#endif
