@@ -107,6 +107,7 @@ PLB_API plb_value plb_avg_pool(plb_graph *graph, plb_value x, const plb_pool_att
 // Windows [floor(i in/out), ceil((i+1) in/out)) along each spatial axis.
 PLB_API plb_value plb_adaptive_avg_pool(plb_graph *graph, plb_value x,
                                         const int64_t extent[PLB_MAX_SPATIAL]);
+// x's extents must be multiples of these: other windows differ in size (PLB_EUNSUPPORTED).
 PLB_API plb_value plb_adaptive_max_pool(plb_graph *graph, plb_value x,
                                         const int64_t extent[PLB_MAX_SPATIAL]);
 PLB_API plb_value plb_global_avg_pool(plb_graph *graph, plb_value x); // -> [N,C,1,…]
@@ -405,8 +406,8 @@ typedef struct plb_adam_attrs {
 } plb_adam_attrs;
 // PyTorch's arithmetic. w, g and the moments have one shape; lr and step are f32 scalars (step
 // counts from 1). Outputs: w', m' and for adam v'. Without momentum m may be PLB_NONE, and then
-// there is one output. PyTorch's first step takes m = g: with m = 0 that is the same for
-// dampening 0, and where step is given, for any.
+// there is one output. PyTorch's first step takes m = g; from m = 0 that is the same for dampening
+// 0 only.
 PLB_API plb_value plb_sgd(plb_graph *graph, plb_value w, plb_value g, plb_value m, plb_value lr,
                           const plb_sgd_attrs *attrs);
 PLB_API plb_value plb_adam(plb_graph *graph, plb_value w, plb_value g, plb_value m, plb_value v,
