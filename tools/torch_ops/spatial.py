@@ -124,7 +124,7 @@ def resampled(a, x, extent):
     n = x.dim() - 2
     mode = {"nearest": "nearest", "linear": LINEAR[n], "cubic": "bicubic"}[a["mode"]]
     corners = None if mode == "nearest" else bool(a["align_corners"])
-    if "scale" not in a:
+    if not any(a["scale"]):
         return F.interpolate(x, extent, mode=mode, align_corners=corners)
     return F.interpolate(x, scale_factor=a["scale"], mode=mode, recompute_scale_factor=False,
                          align_corners=corners)
