@@ -150,6 +150,11 @@ plb_value plb_conv_transpose(plb_graph *graph, plb_value x, plb_value w, plb_val
         __VA_ARGS__           \
     }
 static const plb_sample samples[] = {
+    {.name = "3x3, 16 channels", // wide enough for kernels that work on whole vectors of channels
+     .in = {PLB_T(2, 16, 5, 6), PLB_T(16, 16, 3, 3), PLB_T(16)},
+     .n_in = 3,
+     .attrs = ATTRS({1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, {0}, {0}),
+     .no_gradient = true},
     {.name = "3x3",
      .in = {PLB_T(2, 3, 5, 4), PLB_T(4, 3, 3, 3)},
      .n_in = 2,

@@ -78,6 +78,11 @@ plb_value plb_conv_input_grad(plb_graph *graph, plb_value dy, plb_value w,
         __VA_ARGS__           \
     }
 static const plb_sample samples[] = {
+    {.name = "3x3, 16 channels",
+     .in = {PLB_T(1, 16, 5, 6), PLB_T(16, 16, 3, 3)},
+     .n_in = 2,
+     .attrs = ATTRS({1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, {0}, {5, 6}),
+     .no_gradient = true},
     {.name = "3x3",
      .in = {PLB_T(2, 4, 5, 4), PLB_T(4, 3, 3, 3)},
      .n_in = 2,

@@ -17,14 +17,11 @@ static plb_winograd_isa isa(void) {
 }
 
 static bool plain_geometry(const plb_conv_shape *s) {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 1; i < 3; i++) { // height, width
         if (s->kernel[i] != 3 || s->stride[i] != 1 || s->dilation[i] != 1) return false;
+        if (s->pad[i] != s->pad_end[i]) return false;
     }
-    return s->axes == 2 && s->groups == 1 && s->pad[0] == s->pad[1];
-}
-
-static bool symmetric(const plb_conv_attrs *a) {
-    return a->pad_begin[0] == a->pad_end[0] && a->pad_begin[1] == a->pad_end[1];
+    return s->axes == 2 && s->groups == 1 && s->pad[1] == s->pad[2];
 }
 
 static const char *shape_of(const plb_query *q, plb_winograd_shape *out) {
@@ -33,11 +30,11 @@ static const char *shape_of(const plb_query *q, plb_winograd_shape *out) {
     if (plb_conv_shape_of(q->op, &q->in[0].shape, &q->in[1].shape, q->attrs, &s) != PLB_OK) {
         return "shapes do not fit";
     }
-    if (!plain_geometry(&s) || !symmetric(q->attrs)) {
+    if (!plain_geometry(&s)) {
         return "kernel 3x3, stride 1, dilation 1, one group, equal padding only";
     }
-    *out = (plb_winograd_shape){.n = s.n, .c = s.c, .k = s.k, .h = s.in[0], .w = s.in[1],
-                                .pad = (int)s.pad[0],
+    *out = (plb_winograd_shape){.n = s.n, .c = s.c, .k = s.k, .h = s.in[1], .w = s.in[2],
+                                .pad = (int)s.pad[1],
                                 .rotate = q->op == PLB_OP_conv_input_grad};
     return NULL;
 }
