@@ -10,6 +10,9 @@
 #include <omp.h>
 #include <png.h>
 #include <zlib.h>
+#ifdef PLB_HAVE_CURL
+#include <curl/curl.h>
+#endif
 #ifdef PLB_HAVE_DNNL
 #include <dnnl.h>
 #endif
@@ -19,6 +22,16 @@ static void dnnl_text(plb_library *library) {
     const dnnl_version_t *v = dnnl_version();
     library->found = true;
     snprintf(library->version, sizeof library->version, "%d.%d.%d", v->major, v->minor, v->patch);
+#else
+    (void)library;
+#endif
+}
+
+static void curl_text(plb_library *library) {
+#ifdef PLB_HAVE_CURL
+    library->found = true;
+    snprintf(library->version, sizeof library->version, "%s",
+             curl_version_info(CURLVERSION_NOW)->version);
 #else
     (void)library;
 #endif
@@ -55,6 +68,7 @@ size_t plb_libraries(plb_library *out) {
         {"libjpeg", "JPEG images", "libjpeg-dev", true, ""},
         {"libpng", "PNG images", "libpng-dev", true, ""},
         {"zlib", "compressed data sets", "zlib1g-dev", true, ""},
+        {"libcurl", "downloading data sets", "libcurl4-openssl-dev", false, ""},
     };
     memcpy(out, known, sizeof known);
     dnnl_text(&out[0]);
@@ -63,5 +77,6 @@ size_t plb_libraries(plb_library *out) {
     jpeg_text(&out[3]);
     snprintf(out[4].version, sizeof out[4].version, "%s", png_get_libpng_ver(NULL));
     snprintf(out[5].version, sizeof out[5].version, "%s", zlibVersion());
+    curl_text(&out[6]);
     return sizeof known / sizeof *known;
 }
