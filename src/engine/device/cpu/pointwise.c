@@ -7,16 +7,16 @@
 //
 // In-place safe: the last instruction alone may write to the output directly, everything else is
 // stored when the tile is done, and an input that shares an output's memory lies exactly as it.
+#include "engine/device/cpu/pointwise.h"
 #include "base/core/alloc.h"
 #include "base/core/status.h"
-#include "engine/device/cpu/pointwise.h"
 
 enum { BLOCK = 1024 };
 
 typedef struct pointwise {
     plb_lane_program program;
     const plb_vec *vec;
-    plb_nest nest; // operands: outputs, then inputs; rank at least 2
+    plb_nest nest;         // operands: outputs, then inputs; rank at least 2
     int64_t rows, columns; // of a tile
     int64_t row_tiles, column_tiles, tiles;
     int64_t count;
@@ -213,8 +213,8 @@ static plb_status prepare(const plb_query *q, const char *choice, plb_launch *ou
                             (size_t)threads * (size_t)s->program.n_slots * s->slot_bytes,
                         .flops = (double)s->count * s->program.n_instr};
     for (int k = 0; k < q->n_in; k++) {
-        out->bytes += (double)plb_shape_count(&q->in[k].shape) *
-                      (double)plb_dtype_size(q->in[k].dtype);
+        out->bytes +=
+            (double)plb_shape_count(&q->in[k].shape) * (double)plb_dtype_size(q->in[k].dtype);
     }
     for (int k = 0; k < q->n_out; k++) {
         out->bytes += (double)s->count * (double)plb_dtype_size(q->out[k].dtype);

@@ -12,8 +12,8 @@ size_t plb_lane_bytes(plb_lane lane) {
 }
 
 bool plb_lane_is_native(plb_lane lane, plb_dtype dtype) {
-    return (lane == PLB_LANE_F32 && dtype == PLB_F32) || (lane == PLB_LANE_F64 && dtype == PLB_F64) ||
-           (lane == PLB_LANE_I64 && dtype == PLB_I64);
+    return (lane == PLB_LANE_F32 && dtype == PLB_F32) ||
+           (lane == PLB_LANE_F64 && dtype == PLB_F64) || (lane == PLB_LANE_I64 && dtype == PLB_I64);
 }
 
 // ---------------------------------------------------------------------------- load
@@ -69,8 +69,8 @@ void plb_lane_load(const plb_vec *vec, plb_lane lane, void *lanes, plb_dtype dty
 }
 
 // ---------------------------------------------------------------------------- store
-static void store_f32(const plb_vec *vec, const float *a, plb_dtype dtype, void *to,
-                      int64_t stride, int64_t n) {
+static void store_f32(const plb_vec *vec, const float *a, plb_dtype dtype, void *to, int64_t stride,
+                      int64_t n) {
     if (stride == 1 && dtype == PLB_F32) {
         memcpy(to, a, (size_t)n * sizeof *a);
     } else if (stride == 1 && dtype == PLB_BF16) {
@@ -86,8 +86,8 @@ static void store_f32(const plb_vec *vec, const float *a, plb_dtype dtype, void 
     }
 }
 
-void plb_lane_store(const plb_vec *vec, plb_lane lane, const void *lanes, plb_dtype dtype,
-                    void *to, int64_t stride, int64_t n) {
+void plb_lane_store(const plb_vec *vec, plb_lane lane, const void *lanes, plb_dtype dtype, void *to,
+                    int64_t stride, int64_t n) {
     if (lane == PLB_LANE_F32) {
         store_f32(vec, lanes, dtype, to, stride, n);
     } else if (lane == PLB_LANE_F64) {
@@ -111,8 +111,8 @@ static plb_number get(plb_lane lane, const void *lanes, int64_t i) {
     if (lane == PLB_LANE_I64) {
         value.i = ((const int64_t *)lanes)[i];
     } else {
-        value.f = lane == PLB_LANE_F32 ? (double)((const float *)lanes)[i]
-                                       : ((const double *)lanes)[i];
+        value.f =
+            lane == PLB_LANE_F32 ? (double)((const float *)lanes)[i] : ((const double *)lanes)[i];
     }
     return value;
 }
@@ -126,8 +126,7 @@ static void put(plb_lane lane, void *lanes, int64_t i, double real) {
 }
 
 // Lanes of bools hold reals, so a bool goes the way of a float of 0 or 1.
-static void run_cast(const plb_lane_instr *instr, const void *a, void *y,
-                     int64_t n) {
+static void run_cast(const plb_lane_instr *instr, const void *a, void *y, int64_t n) {
     const plb_dtype to = instr->dtype;
     if (instr->from == instr->to && instr->from != PLB_LANE_I64 && to != PLB_BOOL) {
         if (a != y) memmove(y, a, (size_t)n * plb_lane_bytes(instr->to));
@@ -149,17 +148,17 @@ static void run_cast(const plb_lane_instr *instr, const void *a, void *y,
 }
 
 // ---------------------------------------------------------------------------- f64
-#define COMMON(X)           \
-    X(add, a[i] + b[i])     \
-    X(sub, a[i] - b[i])     \
-    X(mul, a[i] * b[i])     \
-    X(div, a[i] / b[i])     \
-    X(relu, a[i] <= 0 ? 0 : a[i]) \
+#define COMMON(X)                     \
+    X(add, a[i] + b[i])               \
+    X(sub, a[i] - b[i])               \
+    X(mul, a[i] * b[i])               \
+    X(div, a[i] / b[i])               \
+    X(relu, a[i] <= 0 ? 0 : a[i])     \
     X(relu_grad, b[i] > 0 ? a[i] : 0) \
-    X(affine, alpha * a[i] + beta) \
-    X(not, a[i] == 0)       \
-    X(and, a[i] != 0 && b[i] != 0) \
-    X(or, a[i] != 0 || b[i] != 0) \
+    X(affine, alpha *a[i] + beta)     \
+    X(not, a[i] == 0)                 \
+    X(and, a[i] != 0 && b[i] != 0)    \
+    X(or, a[i] != 0 || b[i] != 0)     \
     X(xor, (a[i] != 0) != (b[i] != 0))
 
 static void run_f64(const plb_lane_instr *instr, const double *a, const double *b, double *y,
@@ -212,8 +211,13 @@ void plb_lane_run(const plb_vec *vec, const plb_lane_instr *instr, void *const *
     } else if (instr->op == PLB_OP_where && instr->from != PLB_LANE_F32) {
         run_where(instr, in, y, n);
     } else if (instr->from == PLB_LANE_F32) {
-        plb_vec_args args = {.a = in[0], .b = in[1], .c = in[2], .y = y, .n = n,
-                             .alpha = (float)instr->alpha, .beta = (float)instr->beta};
+        plb_vec_args args = {.a = in[0],
+                             .b = in[1],
+                             .c = in[2],
+                             .y = y,
+                             .n = n,
+                             .alpha = (float)instr->alpha,
+                             .beta = (float)instr->beta};
         vec->op[instr->op](&args);
     } else if (instr->from == PLB_LANE_F64) {
         run_f64(instr, in[0], in[1], y, n);
