@@ -22,6 +22,9 @@ typedef struct plb_plan_options {
     bool no_fusion;
     bool no_tuning; // the first kernel that does not refuse, without timing candidates
     bool profile;   // take each op's time (plb_plan_op_time)
+    // What plb_plan_choices told of an earlier plan, or NULL. A kernel that is named there for the
+    // same work is taken without timing. Read while the plan is made.
+    const char *choices;
 } plb_plan_options;
 
 // Borrows the graph's model, which must outlive the plan. NULL options: all defaults.
@@ -65,6 +68,9 @@ typedef struct plb_plan_op {
 PLB_API int plb_plan_op_count(const plb_plan *plan);
 PLB_API plb_plan_op plb_plan_op_info(const plb_plan *plan, int index);
 PLB_API void plb_plan_reset_times(plb_plan *plan);
+// The kernels in use, "key<TAB>kernel<TAB>choice" a line: two plans with equal choices compute the
+// same bits. At level interp a kernel is known after the first run. Borrowed until the next run.
+PLB_API const char *plb_plan_choices(const plb_plan *plan);
 // What each pass did, one line each. Borrowed.
 PLB_API const char *plb_plan_report(const plb_plan *plan);
 

@@ -212,9 +212,7 @@ static plb_status prepare(plb_plan *plan, plb_interp *interp, int index, const o
                    .threads = plan->options.threads,
                    .deterministic = plan->options.deterministic,
                    .no_winograd = plan->options.no_winograd};
-    plb_plan_options untimed = plan->options;
-    untimed.no_tuning = true;
-    PLB_TRY(plb_select_kernel(plan->backend, &q, &untimed, plan->arena, &p->step));
+    PLB_TRY(plb_select_kernel(plan, &q, &p->step));
     p->ready = true;
     return PLB_OK;
 }

@@ -217,6 +217,7 @@ void plb_plan_free(plb_plan *plan) {
     plb_interp_free(plan->interp);
     plb_graph_free(plan->graph);
     plb_strbuf_free(&plan->report);
+    plb_strbuf_free(&plan->choices);
     plb_arena_free(plan->arena);
     plb_free(plan);
 }
@@ -316,6 +317,10 @@ plb_plan_op plb_plan_op_info(const plb_plan *plan, int index) {
 void plb_plan_reset_times(plb_plan *plan) {
     if (plan->interp) plb_interp_reset_times(plan);
     for (int i = 0; i < plan->n_steps; i++) plan->steps[i].calls = plan->steps[i].time_ns = 0;
+}
+
+const char *plb_plan_choices(const plb_plan *plan) {
+    return plan->choices.text ? plan->choices.text : "";
 }
 
 const char *plb_plan_report(const plb_plan *plan) {

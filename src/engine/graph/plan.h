@@ -70,7 +70,7 @@ struct plb_plan {
     plb_device *device;
     plb_stream *stream;   // of level replay
     plb_capture *capture; // of level replay
-    plb_strbuf report;
+    plb_strbuf report, choices;
 
     plb_graph *graph;     // owned; NULL at level interp
     bool *prologue;       // of each node: computed once for each state of the variables
@@ -98,10 +98,9 @@ PLB_MUST_USE plb_status plb_plan_select(plb_plan *plan);
 // slab.c: fills lives, offsets, memory, and every pointer.
 PLB_MUST_USE plb_status plb_plan_place(plb_plan *plan);
 
-// The kernel for `q`, and how: by order, or by timing when the first that accepts is tuned.
-PLB_MUST_USE plb_status plb_select_kernel(const plb_backend *backend, const plb_query *q,
-                                          const plb_plan_options *options, plb_arena *arena,
-                                          plb_step *step);
+// The kernel for `q`, and how: as options.choices say, by order, or by timing when the first that
+// accepts is tuned. Adds it to the plan's choices.
+PLB_MUST_USE plb_status plb_select_kernel(plb_plan *plan, const plb_query *q, plb_step *step);
 
 // interp.c
 PLB_MUST_USE plb_status plb_interp_new(plb_plan *plan, const plb_graph *graph);

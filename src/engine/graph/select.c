@@ -153,24 +153,27 @@ static plb_status prepare_named(const plb_kernel *const *kernels, const plb_quer
     return plb_fail(PLB_EUNSUPPORTED, "no kernel %s", choice->kernel);
 }
 
-static plb_status by_timing(const plb_backend *backend, const plb_kernel *const *kernels,
-                            const plb_query *q, plb_step *step) {
-    plb_strbuf key = {0};
+static plb_status by_timing(const plb_kernel *const *kernels, const plb_query *q, const char *key,
+                            plb_step *step) {
     plb_choice choice = {0};
-    plb_tune_key(backend, q, &key);
-    plb_status status = key.failed ? plb_fail(PLB_ENOMEM, "out of memory for timing") : PLB_OK;
-    if (!status && plb_tune_find(key.text, &choice)) {
-        status = prepare_named(kernels, q, &choice, step);
-        if (status != PLB_EUNSUPPORTED) goto out; // an old choice that means nothing: time again
-        choice = (plb_choice){0};
-        status = PLB_OK;
+    if (plb_tune_find(key, &choice)) {
+        plb_status status = prepare_named(kernels, q, &choice, step);
+        if (status != PLB_EUNSUPPORTED) return status;
+        choice = (plb_choice){0}; // an old choice that means nothing: time again
     }
-    if (!status) status = race(kernels, q, &choice);
-    if (!status) status = prepare_named(kernels, q, &choice, step);
-    if (!status) plb_tune_remember(key.text, &choice);
-out:
-    plb_strbuf_free(&key);
-    return status;
+    PLB_TRY(race(kernels, q, &choice));
+    PLB_TRY(prepare_named(kernels, q, &choice, step));
+    plb_tune_remember(key, &choice);
+    return PLB_OK;
+}
+
+static plb_status by_order(const plb_kernel *first, const plb_query *q, plb_step *step) {
+    char texts[MAX_VARIANTS][PLB_CHOICE_BYTES];
+    variants_of(first, q, texts);
+    PLB_TRY(first->prepare(q, texts[0], &step->launch));
+    step->kernel = first;
+    memcpy(step->choice, texts[0], sizeof step->choice);
+    return PLB_OK;
 }
 
 static void note_refusals(const plb_kernel *const *kernels, const plb_query *q, plb_arena *arena,
@@ -186,26 +189,46 @@ static void note_refusals(const plb_kernel *const *kernels, const plb_query *q, 
     plb_strbuf_free(&text);
 }
 
-plb_status plb_select_kernel(const plb_backend *backend, const plb_query *q,
-                             const plb_plan_options *options, plb_arena *arena, plb_step *step) {
-    const plb_kernel *const *kernels = backend->kernels(q->op);
+// A line of the plan's choices; the same work is told once.
+static plb_status note_choice(plb_plan *plan, const char *key, const plb_step *step) {
+    plb_choice known;
+    if (plb_choices_find(plan->choices.text, key, &known)) return PLB_OK;
+    plb_strbuf_printf(&plan->choices, "%s\t%s\t%s\n", key, step->kernel->name, step->choice);
+    return plan->choices.failed ? plb_fail(PLB_ENOMEM, "out of memory for a choice") : PLB_OK;
+}
+
+static plb_status choose(plb_plan *plan, const plb_kernel *const *kernels, const plb_kernel *first,
+                         const plb_query *q, plb_step *step) {
+    const plb_plan_options *options = &plan->options;
+    plb_strbuf key = {0};
+    plb_choice choice;
+    plb_status status = PLB_EUNSUPPORTED;
+    plb_tune_key(plan->backend, q, &key);
+    if (key.failed) PLB_TRY_OUT(plb_fail(PLB_ENOMEM, "out of memory for a kernel's key"));
+    if (plb_choices_find(options->choices, key.text, &choice)) {
+        status = prepare_named(kernels, q, &choice, step);
+    }
+    if (status == PLB_EUNSUPPORTED) { // nothing is prescribed, or it means nothing
+        bool timed = first->tuned && !options->no_tuning && !options->deterministic &&
+                     options->level != PLB_LEVEL_INTERP;
+        status = timed ? by_timing(kernels, q, key.text, step) : by_order(first, q, step);
+    }
+    if (!status) status = note_choice(plan, key.text, step);
+out:
+    plb_strbuf_free(&key);
+    return status;
+}
+
+plb_status plb_select_kernel(plb_plan *plan, const plb_query *q, plb_step *step) {
+    const plb_kernel *const *kernels = plan->backend->kernels(q->op);
     const plb_kernel *const *first = kernels;
     while (*first && (*first)->refuse(q)) first++;
     if (!*first) {
         return plb_fail(PLB_EUNSUPPORTED, "%s: no kernel of %s takes it: %s",
-                        plb_op_of(q->op)->name, backend->name, kernels[0]->refuse(q));
+                        plb_op_of(q->op)->name, plan->backend->name, kernels[0]->refuse(q));
     }
-    bool timed = (*first)->tuned && !options->no_tuning && !options->deterministic;
-    if (timed) {
-        PLB_TRY(by_timing(backend, kernels, q, step));
-    } else {
-        char texts[MAX_VARIANTS][PLB_CHOICE_BYTES];
-        variants_of(*first, q, texts);
-        PLB_TRY((*first)->prepare(q, texts[0], &step->launch));
-        step->kernel = *first;
-        memcpy(step->choice, texts[0], sizeof step->choice);
-    }
-    note_refusals(kernels, q, arena, step);
+    PLB_TRY(choose(plan, kernels, *first, q, step));
+    note_refusals(kernels, q, plan->arena, step);
     return PLB_OK;
 }
 
@@ -250,7 +273,7 @@ static plb_status add_launch(plb_plan *plan, int index) {
     }
     PLB_TRY(query_of(plan, index, &q));
     *step = (plb_step){.kind = PLB_STEP_LAUNCH, .node = index, .refused = ""};
-    plb_status status = plb_select_kernel(plan->backend, &q, &plan->options, plan->arena, step);
+    plb_status status = plb_select_kernel(plan, &q, step);
     if (status) return plb_fail_context(status, "%s", node->scope);
     step->call = (plb_call){.attrs = q.attrs,
                             .n_in = q.n_in,

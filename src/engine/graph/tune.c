@@ -112,6 +112,26 @@ bool plb_tune_find(const char *key, plb_choice *out) {
     return i >= 0;
 }
 
+bool plb_choices_find(const char *lines, const char *key, plb_choice *out) {
+    size_t length = strlen(key);
+    for (const char *line = lines; line && *line; line += *line == '\n') {
+        const char *end = line + strcspn(line, "\n"), *kernel = line + length + 1;
+        bool here =
+            (size_t)(end - line) > length && !memcmp(line, key, length) && line[length] == '\t';
+        line = end;
+        if (!here) continue;
+        const char *tab = memchr(kernel, '\t', (size_t)(end - kernel));
+        if (!tab) continue;
+        size_t n = (size_t)(tab - kernel), m = (size_t)(end - tab - 1);
+        if (n >= sizeof out->kernel || m >= sizeof out->choice) continue;
+        *out = (plb_choice){0};
+        memcpy(out->kernel, kernel, n);
+        memcpy(out->choice, tab + 1, m);
+        return true;
+    }
+    return false;
+}
+
 static void append_to_file(const char *key, const plb_choice *choice) {
     char path[1024], line[4096];
     int n = snprintf(line, sizeof line, "%s\t%s\t%s\n", choice->kernel, choice->choice, key);

@@ -17,6 +17,8 @@ typedef struct plb_choice {
 void plb_tune_key(const plb_backend *backend, const plb_query *q, plb_strbuf *key);
 // Whether a choice is known; thread-safe.
 bool plb_tune_find(const char *key, plb_choice *out);
+// Looks for `key` in lines of "key<TAB>kernel<TAB>choice" (plb_plan_choices); NULL holds none.
+bool plb_choices_find(const char *lines, const char *key, plb_choice *out);
 // Remembers it. A cache that cannot be written is no error: the choice is timed again next time.
 void plb_tune_remember(const char *key, const plb_choice *choice);
 
