@@ -62,7 +62,7 @@ static plb_status read_file(records *to, const char *folder, const char *name) {
     return status;
 }
 
-plb_status plb_cifar10_open(const char *folder, plb_split split, plb_dataset **out) {
+plb_status plb_cifar10_open(const char *folder, plb_data_split split, plb_dataset **out) {
     plb_status status = PLB_OK;
     records all = {0};
     int files = split == PLB_TRAIN ? 5 : 1;

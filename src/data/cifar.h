@@ -8,7 +8,7 @@
 
 // Reads data_batch_1.bin to data_batch_5.bin, or test_batch.bin, of `folder`. Every file must be
 // whole records with labels below 10.
-PLB_API PLB_MUST_USE plb_status plb_cifar10_open(const char *folder, plb_split split,
+PLB_API PLB_MUST_USE plb_status plb_cifar10_open(const char *folder, plb_data_split split,
                                                  plb_dataset **out);
 
 PLB_API extern const char *const plb_cifar10_names[10];

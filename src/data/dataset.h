@@ -17,7 +17,7 @@
 
 enum { PLB_MAX_CHANNELS = 4 };
 
-typedef enum plb_split { PLB_TRAIN, PLB_TEST } plb_split;
+typedef enum plb_data_split { PLB_TRAIN, PLB_TEST } plb_data_split;
 
 typedef struct plb_dataset_info {
     const char *name; // "mnist"

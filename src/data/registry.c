@@ -20,7 +20,7 @@ typedef struct published_file {
     const char *name, *packed_md5, *content_md5;
 } published_file;
 
-// Images and labels to train, images and labels to test, as plb_split counts.
+// Images and labels to train, images and labels to test, as plb_data_split counts.
 typedef struct known {
     plb_known_dataset shown;
     enum { IDX, CIFAR, DIGITS, SHAPES } kind;
@@ -197,7 +197,7 @@ static plb_status lacks(const known *set, const char *folder, const char *file) 
                     file, file, folder);
 }
 
-static plb_status open_idx(const known *set, const char *folder, plb_split split,
+static plb_status open_idx(const known *set, const char *folder, plb_data_split split,
                            plb_dataset **out) {
     const published_file *file = &set->files[split == PLB_TEST ? 2 : 0];
     char images[PATH_MAX], labels[PATH_MAX];
@@ -208,7 +208,7 @@ static plb_status open_idx(const known *set, const char *folder, plb_split split
 
 // A split's folder below `path`: "train", or "test" or "val"; where none is there, `path` itself if
 // `or_itself`.
-static plb_status split_folder(const char *path, plb_split split, bool or_itself,
+static plb_status split_folder(const char *path, plb_data_split split, bool or_itself,
                                char folder[PATH_MAX]) {
     const char *const names[] = {split == PLB_TRAIN ? "train" : "test", "val"};
     for (int k = 0; k < (split == PLB_TRAIN ? 1 : 2); k++) {
@@ -220,14 +220,14 @@ static plb_status split_folder(const char *path, plb_split split, bool or_itself
     return plb_fail(PLB_EMISSING, "%s: expected a folder %s in it", path, names[0]);
 }
 
-static plb_status open_folder(const char *path, plb_split split, bool or_itself,
+static plb_status open_folder(const char *path, plb_data_split split, bool or_itself,
                               const plb_image_folder_options *folder_options, plb_dataset **out) {
     char folder[PATH_MAX];
     PLB_TRY(split_folder(path, split, or_itself, folder));
     return plb_image_folder_open(folder, folder_options, out);
 }
 
-static plb_status open_cifar(const char *folder, plb_split split,
+static plb_status open_cifar(const char *folder, plb_data_split split,
                              const plb_dataset_options *options, plb_dataset **out) {
     char path[PATH_MAX];
     if (find_file(folder, "test_batch.bin", path) || find_file(folder, "data_batch_1.bin", path))
@@ -240,7 +240,7 @@ static plb_status open_cifar(const char *folder, plb_split split,
     return open_folder(folder, split, false, &pictures, out);
 }
 
-static plb_status open_stored(const known *set, plb_split split, const plb_dataset_options *options,
+static plb_status open_stored(const known *set, plb_data_split split, const plb_dataset_options *options,
                               plb_dataset **out) {
     plb_arena *arena = plb_arena_new();
     if (!arena) return plb_fail(PLB_ENOMEM, "%s: no memory to look for it", set->shown.name);
@@ -253,7 +253,7 @@ static plb_status open_stored(const known *set, plb_split split, const plb_datas
     return status;
 }
 
-plb_status plb_dataset_open(const char *name, plb_split split, const plb_dataset_options *options,
+plb_status plb_dataset_open(const char *name, plb_data_split split, const plb_dataset_options *options,
                             plb_dataset **out) {
     static const plb_dataset_options none;
     const known *set;

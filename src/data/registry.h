@@ -30,7 +30,7 @@ typedef struct plb_dataset_options {
 // sub-folder "train", or "test" or "val", if there is one). options may be NULL. PLB_EINVAL: no
 // such name (the nearest is suggested). PLB_EMISSING: not on this machine; the text says where it
 // was looked for and how to get it.
-PLB_API PLB_MUST_USE plb_status plb_dataset_open(const char *name, plb_split split,
+PLB_API PLB_MUST_USE plb_status plb_dataset_open(const char *name, plb_data_split split,
                                                  const plb_dataset_options *options,
                                                  plb_dataset **out);
 

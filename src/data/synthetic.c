@@ -13,7 +13,7 @@ int64_t plb_synthetic_label(const plb_dataset *set, int64_t i) {
 }
 
 // Keys of two splits or seeds are independent: they are outputs of Philox themselves.
-static uint64_t sample_key(uint64_t seed, plb_split split) {
+static uint64_t sample_key(uint64_t seed, plb_data_split split) {
     plb_philox_block block = plb_philox(seed, split, plb_stream(PLB_STREAM_SAMPLE, 0));
     return (uint64_t)block.word[1] << 32 | block.word[0];
 }

@@ -8,7 +8,7 @@
 #include "data/dataset.h"
 
 typedef struct plb_synthetic_options {
-    plb_split split;
+    plb_data_split split;
     uint64_t seed;
     int64_t count; // 0: 60,000 digits or 10,000 shapes to train, 10,000 or 2,000 to test
     int64_t size;  // height and width in pixels, 8 to 4096; 0: 28 for digits, 64 for shapes
