@@ -117,7 +117,7 @@ static plb_status open_program(plb_model *model, const char *name, const char *t
     }
     int64_t batch = o.batch ? o.batch : training ? info->batch_train : info->batch_infer;
     int64_t height = o.size ? o.size : info->height, width = o.size ? o.size : info->width;
-    PLB_TRY(plb_model_program(model, title, &p->graph));
+    PLB_TRY(plb_model_program(model, o.program ? o.program : title, &p->graph));
     plb_graph_set_training(p->graph, training);
     p->options = options;
     p->x = plb_input(p->graph, "x", PLB_F32, &plb_shape_of(batch, info->channels, height, width));

@@ -36,6 +36,7 @@ typedef struct plb_zoo_options {
     int64_t classes;  // 0: the model's default
     bool no_dropout;  // every dropout and stochastic depth gets p = 0, for proofs
     double smoothing; // label smoothing of the cross entropy
+    const char *program; // name of the program; NULL: "infer", "eval", "train"
 } plb_zoo_options;
 
 // What a forward pass makes: logits[N,classes] and, in training, those of auxiliary heads.
