@@ -11,7 +11,7 @@
 PREFIX ?= /usr/local
 BUILD = build
 JOBS ?= $(shell nproc)
-MAIN_JOB = doctor
+MAIN_JOB = train mnist_cnn --epochs 1 --data auto
 
 .PHONY: build run test test-full dist install format setup configure clean
 build: configure

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trains a model of the zoo. What flags leave open comes from the checkpoint that is resumed, else
+// from the model; the rest is train/loop.h.
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomic_file.h"
+#include "base/core/alloc.h"
+#include "base/core/status.h"
+#include "base/machine.h"
+#include "base/memory_use.h"
+#include "cli/cli.h"
+#include "cli/train_report.h"
+#include "data/registry.h"
+#include "train/loop.h"
+#include "zoo/zoo.h"
+
+// What was given; 0 or NULL: nothing. Numbers that may well be 0 stay text.
+typedef struct train_flags {
+    const char *data, *optimizer, *schedule, *level;
+    const char *lr, *momentum, *weight_decay, *seed;
+    int64_t epochs, batch, threads, max_steps, limit, size, checkpoint_every;
+    const char *save, *checkpoint, *resume;
+    bool no_winograd, deterministic;
+} train_flags;
+
+#define FLAG(flag, what, field) \
+    .name = flag, .kind = PLB_FLAG_##what, .offset = offsetof(train_flags, field)
+static const plb_flag flags[] = {
+    {FLAG("data", STRING, data), .value = "NAME",
+     .help = "data set, a folder of pictures, or auto (default: the model's)"},
+    {FLAG("epochs", INT, epochs), .value = "N", .min = 1, .max = 1000000, .help = "default 1"},
+    {FLAG("batch", INT, batch), .value = "N", .min = 1, .max = 1 << 20,
+     .help = "samples of a step; default: the model's"},
+    {FLAG("lr", STRING, lr), .value = "X", .help = "learning rate; default: the model's"},
+    {FLAG("momentum", STRING, momentum), .value = "X",
+     .help = "of sgd, 0 to below 1; default: the model's"},
+    {FLAG("weight-decay", STRING, weight_decay), .value = "X",
+     .help = "default: the model's with sgd, else the optimizer's"},
+    {FLAG("optimizer", CHOICE, optimizer), .value = "sgd|adam|adamw", .help = "default sgd"},
+    {FLAG("schedule", CHOICE, schedule), .value = "constant|step|cosine",
+     .help = "of the learning rate over the epochs; default constant"},
+    {FLAG("seed", STRING, seed), .value = "N",
+     .help = "of first weights, order and dropout; default 1"},
+    {FLAG("threads", INT, threads), .value = "N", .min = 1, .max = 1024,
+     .help = "default: as many as this process may use"},
+    {FLAG("level", CHOICE, level), .value = "interp|plan|replay", .help = "default plan"},
+    {FLAG("max-steps", INT, max_steps), .value = "N", .min = 1, .max = INT64_C(1) << 40,
+     .help = "end after so many steps in all"},
+    {FLAG("limit", INT, limit), .value = "N", .min = 1, .max = INT64_C(1) << 40,
+     .help = "only the first N samples of each part of the data"},
+    {FLAG("size", INT, size), .value = "N", .min = 8, .max = 4096,
+     .help = "height and width of drawn pictures and of those in a folder"},
+    {FLAG("save", FILE, save), .value = "F", .help = "write the weights, as safetensors"},
+    {FLAG("checkpoint", FILE, checkpoint), .value = "F",
+     .help = "write all that a later run needs to go on"},
+    {FLAG("checkpoint-every", INT, checkpoint_every), .value = "STEPS", .min = 1,
+     .max = INT64_C(1) << 40, .help = "how often; default: after each epoch"},
+    {FLAG("resume", FILE, resume), .value = "F",
+     .help = "go on from a checkpoint, with its options"},
+    {FLAG("no-winograd", SWITCH, no_winograd), .help = "no Winograd convolutions"},
+    {FLAG("deterministic", SWITCH, deterministic),
+     .help = "choose kernels by rule and not by timing"},
+};
+
+typedef struct session {
+    const train_flags *flags;
+    const plb_zoo_info *info;
+    plb_train_options options;
+    plb_checkpoint *resume;
+    plb_dataset *train_set, *test_set;
+    plb_zoo_options zoo;
+    plb_model *model;
+    plb_train_result result;
+    plb_train_report report;
+    bool json;
+} session;
+
+// ---------------------------------------------------------------------------- options
+static bool small_model(const plb_zoo_info *info) {
+    return info->channels == 1;
+}
+
+static void set_defaults(session *s) {
+    bool small = small_model(s->info);
+    s->options = (plb_train_options){.model = s->info->name,
+                                     .data = small ? "mnist" : "shapes",
+                                     .epochs = 1,
+                                     .batch = s->info->batch_train,
+                                     .optimizer = "sgd",
+                                     .schedule = "constant",
+                                     .lr = 0.01,
+                                     .momentum = small ? 0.5 : 0.9,
+                                     .weight_decay = small ? 0 : 1e-4,
+                                     .seed = 1,
+                                     .threads = plb_machine_threads()};
+}
+
+// Another optimizer than the default brings its own numbers.
+static void set_optimizer(plb_train_options *o, const char *name) {
+    o->optimizer = name;
+    if (strcmp(name, "sgd") == 0) return;
+    o->lr = 1e-3, o->momentum = 0;
+    o->weight_decay = strcmp(name, "adamw") == 0 ? 0.01 : 0;
+}
+
+static plb_status set_double(const char *flag, const char *text, double low, double *out) {
+    if (!text) return PLB_OK;
+    plb_status status = plb_parse_double(text, low, HUGE_VAL, out);
+    return status ? plb_fail_context(status, "--%s", flag) : PLB_OK;
+}
+
+static plb_status set_seed(const char *text, uint64_t *out) {
+    int64_t seed;
+    if (!text) return PLB_OK;
+    plb_status status = plb_parse_int(text, 0, INT64_MAX, &seed);
+    if (status) return plb_fail_context(status, "--seed");
+    *out = (uint64_t)seed;
+    return PLB_OK;
+}
+
+static plb_status set_given(session *s) {
+    const train_flags *f = s->flags;
+    plb_train_options *o = &s->options;
+    if (f->optimizer && strcmp(f->optimizer, o->optimizer) != 0) set_optimizer(o, f->optimizer);
+    if (f->data && !(s->resume && strcmp(f->data, "auto") == 0)) o->data = f->data;
+    if (f->schedule) o->schedule = f->schedule;
+    if (f->level) PLB_TRY(plb_level_from_name(f->level, &o->level));
+    PLB_TRY(set_double("lr", f->lr, 0, &o->lr));
+    PLB_TRY(set_double("momentum", f->momentum, 0, &o->momentum));
+    PLB_TRY(set_double("weight-decay", f->weight_decay, 0, &o->weight_decay));
+    PLB_TRY(set_seed(f->seed, &o->seed));
+    if (strcmp(o->optimizer, "sgd") != 0 && f->momentum) {
+        return plb_fail(PLB_EINVAL, "--momentum: %s has none", o->optimizer);
+    }
+    if (o->momentum >= 1) {
+        return plb_fail(PLB_EINVAL, "--momentum: expected a number from 0 to below 1, found %s",
+                        f->momentum);
+    }
+    if (f->epochs) o->epochs = f->epochs;
+    if (f->batch) o->batch = f->batch;
+    if (f->threads) o->threads = (int)f->threads;
+    if (f->limit) o->limit = f->limit;
+    if (f->size) o->size = f->size;
+    if (f->no_winograd) o->no_winograd = true;
+    return PLB_OK;
+}
+
+static plb_status check_writable(const char *flag, const char *path) {
+    plb_atomic_file *file = NULL;
+    if (!path) return PLB_OK;
+    plb_status status = plb_atomic_open(path, &file);
+    if (status) return plb_fail_context(status, "--%s", flag);
+    plb_atomic_abort(file);
+    return PLB_OK;
+}
+
+static plb_status set_options(session *s, const char *model) {
+    const train_flags *f = s->flags;
+    plb_train_options *o = &s->options;
+    PLB_TRY(plb_zoo_find(model, &s->info));
+    set_defaults(s);
+    if (f->resume) {
+        plb_status status = plb_checkpoint_open(f->resume, &s->resume);
+        if (status) return plb_fail_context(status, "--resume");
+        PLB_TRY(plb_checkpoint_options(s->resume, o));
+    }
+    o->model = s->info->name; // of another model: the check below tells
+    PLB_TRY(set_given(s));
+    if (f->checkpoint_every && !f->checkpoint) {
+        return plb_fail(PLB_EINVAL, "--checkpoint-every: expected --checkpoint F with it");
+    }
+    o->deterministic = f->deterministic;
+    o->max_steps = f->max_steps;
+    o->checkpoint = f->checkpoint;
+    o->checkpoint_every = f->checkpoint_every;
+    o->profile = true;
+    int spare = plb_machine_threads() - o->threads;
+    o->loader_threads = spare > 1 ? spare : 1;
+    PLB_TRY(check_writable("save", f->save));
+    PLB_TRY(check_writable("checkpoint", f->checkpoint));
+    return s->resume ? plb_checkpoint_check(s->resume, o) : PLB_OK;
+}
+
+// ---------------------------------------------------------------------------- data
+static bool go_on(void *context, const plb_progress_event *event) {
+    (void)context, (void)event;
+    return !plb_cli_interrupted();
+}
+
+// `auto`: the model's own set; drawn digits where MNIST is neither here nor to be had.
+static plb_status choose_data(session *s) {
+    plb_train_options *o = &s->options;
+    if (strcmp(o->data, "auto") != 0) return PLB_OK;
+    o->data = small_model(s->info) ? "mnist" : "shapes";
+    if (strcmp(o->data, "mnist") != 0) return PLB_OK;
+    plb_progress progress = {.callback = go_on};
+    plb_dataset *found = NULL;
+    plb_status status = plb_dataset_open(o->data, PLB_TRAIN, NULL, &found);
+    plb_dataset_free(found);
+    if (status == PLB_EMISSING) status = plb_dataset_download(o->data, NULL, &progress);
+    if (status == PLB_ECANCELLED || status == PLB_ENOMEM) return status;
+    if (status) {
+        plb_note("mnist is not on this machine and cannot be downloaded now; training on drawn "
+                 "digits instead");
+        o->data = "digits";
+    }
+    return PLB_OK;
+}
+
+// Drawn sets are drawn once, and no more of them than is used.
+static plb_status open_set(session *s, plb_data_split split, plb_dataset **out) {
+    const plb_train_options *o = &s->options;
+    plb_dataset_options options = {.size = o->size};
+    if (strchr(o->data, '/') && !o->size) options.size = s->info->height;
+    PLB_TRY(plb_dataset_open(o->data, split, &options, out));
+    if (strcmp((*out)->info.kind, "synthetic") != 0) return PLB_OK;
+    if (o->limit && o->limit < (*out)->info.count) {
+        plb_dataset_free(*out);
+        *out = NULL;
+        options.count = o->limit;
+        PLB_TRY(plb_dataset_open(o->data, split, &options, out));
+    }
+    plb_dataset *kept = NULL;
+    plb_progress progress = {.callback = go_on};
+    PLB_TRY(plb_dataset_materialise(*out, plb_machine_threads(), &progress, &kept));
+    plb_dataset_free(*out);
+    *out = kept;
+    return PLB_OK;
+}
+
+static plb_status open_data(session *s) {
+    PLB_TRY(choose_data(s));
+    PLB_TRY(open_set(s, PLB_TRAIN, &s->train_set));
+    PLB_TRY(open_set(s, PLB_TEST, &s->test_set));
+    const plb_dataset_info *data = &s->train_set->info;
+    if (data->channels != s->info->channels) {
+        return plb_fail(PLB_EINVAL, "%s takes pictures of %lld channels; those of %s have %lld",
+                        s->info->name, (long long)s->info->channels, s->options.data,
+                        (long long)data->channels);
+    }
+    if (data->height != data->width) {
+        return plb_fail(PLB_EINVAL, "%s: expected square pictures, found %lld x %lld",
+                        s->options.data, (long long)data->height, (long long)data->width);
+    }
+    s->zoo.size = data->height;
+    s->zoo.classes = data->classes;
+    return PLB_OK;
+}
+
+// ---------------------------------------------------------------------------- running
+static plb_status build_train(void *context, plb_model *model, const char *program, int64_t batch,
+                              plb_graph **out_graph, plb_value *out_loss) {
+    session *s = context;
+    s->zoo.batch = batch;
+    s->zoo.program = program;
+    return plb_zoo_build_train(model, s->info->name, &s->zoo, out_graph, out_loss);
+}
+
+static plb_status build_eval(void *context, plb_model *model, const char *program, int64_t batch) {
+    session *s = context;
+    s->zoo.batch = batch;
+    s->zoo.program = program;
+    return plb_zoo_build_eval(model, s->info->name, &s->zoo);
+}
+
+static bool stop(void *context) {
+    (void)context;
+    return plb_cli_interrupted();
+}
+
+static void show_batch(void *context, const plb_train_event *event) {
+    (void)context;
+    plb_train_show_progress(event);
+}
+
+static void show_epoch(void *context, const plb_train_epoch *epoch) {
+    const session *s = context;
+    if (!s->json) plb_train_print_epoch(epoch);
+}
+
+// The threads of OpenMP belong to what loading libraries takes, not to the model.
+static int64_t resident_before_model(int threads) {
+    int touched = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : touched)
+    touched += omp_get_thread_num() >= 0;
+    return touched > 0 ? plb_memory_resident() : -1;
+}
+
+static int64_t limited(const plb_dataset *set, int64_t limit) {
+    return limit && limit < set->info.count ? limit : set->info.count;
+}
+
+static plb_status train(session *s) {
+    const plb_train_options *o = &s->options;
+    const plb_train_task task = {.context = s,
+                                 .build_train = build_train,
+                                 .build_eval = build_eval,
+                                 .train_set = s->train_set,
+                                 .test_set = s->test_set};
+    const plb_train_callbacks callbacks = {
+        .context = s, .stop = stop, .batch = show_batch, .epoch = show_epoch};
+    s->report = (plb_train_report){.options = o,
+                                   .result = &s->result,
+                                   .train_count = limited(s->train_set, o->limit),
+                                   .test_count = limited(s->test_set, o->limit),
+                                   .loaded_rss_bytes = resident_before_model(o->threads)};
+    if (!s->json) plb_train_print_head(&s->report);
+    s->model = plb_model_new();
+    if (!s->model) return plb_fail(PLB_ENOMEM, "out of memory for a model");
+    plb_status status = plb_train_run(s->model, &task, o, s->resume, &callbacks, &s->result);
+    plb_train_clear_progress();
+    s->report.peak_rss_bytes = plb_memory_resident_peak();
+    return status;
+}
+
+static plb_status finish(session *s) {
+    const train_flags *f = s->flags;
+    if (s->json)
+        PLB_TRY(plb_train_print_json(&s->report));
+    else
+        plb_train_print_end(&s->report);
+    if (s->result.stopped) {
+        return plb_fail(PLB_ECANCELLED, "interrupted after %lld steps%s%s",
+                        (long long)s->result.steps, f->checkpoint ? "; go on with --resume " : "",
+                        f->checkpoint ? f->checkpoint : "");
+    }
+    return f->save ? plb_weights_write(f->save, s->model) : PLB_OK;
+}
+
+static plb_status run_train(plb_call *call) {
+    session s = {.flags = call->options, .json = call->json};
+    plb_status status;
+    PLB_TRY_OUT(set_options(&s, call->operands[0]));
+    PLB_TRY_OUT(open_data(&s));
+    PLB_TRY_OUT(train(&s));
+    PLB_TRY_OUT(finish(&s));
+out:
+    plb_train_clear_progress();
+    plb_train_result_free(&s.result);
+    plb_model_free(s.model);
+    plb_dataset_free(s.train_set);
+    plb_dataset_free(s.test_set);
+    plb_checkpoint_free(s.resume);
+    return status;
+}
+
+const plb_command plb_cmd_train = {
+    .name = "train",
+    .summary = "train a model",
+    .operands = "MODEL",
+    .description =
+        "Trains a model of the zoo and tells, for every epoch, loss and accuracy, those on the\n"
+        "test set, and the time of training alone; at the end the memory that was used and\n"
+        "planned, and the ops that took most time.\n\n"
+        "A run that writes checkpoints may be killed at any time: --resume goes on from the\n"
+        "last one and ends with the same weights, bit for bit, on the same machine with the\n"
+        "same number of threads. It takes its options from the checkpoint; more epochs may be\n"
+        "asked for where the schedule is constant.\n\n"
+        "--save writes parameters and buffers alone, under torchvision's names. --data auto is\n"
+        "the model's own set, or drawn digits where MNIST is not to be had. --limit holds for\n"
+        "training and test set alike. The step schedule divides the learning rate by ten after\n"
+        "each third of the epochs.",
+    .min_operands = 1,
+    .max_operands = 1,
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags,
+    .options_bytes = sizeof(train_flags),
+    .run = run_train,
+};
