@@ -4,6 +4,7 @@
 #   make run        installs what is missing, builds, runs the main job
 #   make test       installs what is missing, builds, runs all checks and tests
 #   make test-full  the same with the long tests
+#   make bench      times whole models, one JSON line a case
 #   make dist       dist/plumb, a folder that runs wherever it is put, and its .tar.xz
 #   make install    into PREFIX (/usr/local), below DESTDIR if that is set
 #   make format     clang-format on every C file
@@ -13,7 +14,7 @@ BUILD = build
 JOBS ?= $(shell nproc)
 MAIN_JOB = train mnist_cnn --epochs 1 --data auto
 
-.PHONY: build run test test-full dist install format setup configure clean
+.PHONY: build run test test-full bench dist install format setup configure clean
 build: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target plumb_cli plumb_library
 
@@ -32,6 +33,10 @@ test test-full:
 	@$(MAKE) --no-print-directory configure
 	@cmake --build $(BUILD) -j $(JOBS)
 	@$(if $(filter test-full,$@),PLB_TEST_FULL=1 PLB_TEST_TIMEOUT_S=7200) tools/run_tests $(BUILD)
+
+bench: configure
+	@cmake --build $(BUILD) -j $(JOBS) --target plumb_bench
+	@$(BUILD)/plumb_bench $(CASES)
 
 dist: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target plumb_cli plumb_library plumb_manual
