@@ -177,6 +177,56 @@ static void errors_name_the_place(void) {
     plb_model_free(model);
 }
 
+// y = conv(x, w) with the kernel that `choices` prescribe; the kernel in use to `kernel`, the plan's
+// own choices to `told`.
+static void kernel_under(const char *choices, plb_level level, char kernel[64], char told[1024]) {
+    plb_model *model = plb_model_new();
+    plb_graph *g;
+    CHECK_OK(plb_model_program(model, "p", &g));
+    plb_value x = plb_input(g, "x", PLB_F32, &plb_shape_of(1, 8, 6, 6));
+    plb_value w = plb_param(g, "w", PLB_F32, &plb_shape_of(8, 8, 3, 3), PLB_ROLE_PARAMETER,
+                            (plb_init){.a = 0.5});
+    plb_conv_attrs attrs = plb_conv_uniform(2, 1, 1, 1, 1);
+    plb_output(g, "y", plb_conv(g, x, w, PLB_NONE, &attrs));
+    plb_plan *plan = NULL;
+    const plb_plan_options options = {.level = level, .threads = 1, .choices = choices};
+    CHECK_OK(plb_plan_new(g, &options, &plan));
+    CHECK_OK(plb_plan_run(plan));
+    kernel[0] = '\0';
+    for (int i = 0; i < plb_plan_op_count(plan); i++) {
+        plb_plan_op op = plb_plan_op_info(plan, i);
+        if (!strcmp(op.op, "conv")) snprintf(kernel, 64, "%s", op.kernel);
+    }
+    snprintf(told, 1024, "%s", plb_plan_choices(plan));
+    plb_plan_free(plan);
+    plb_model_free(model);
+}
+
+// The line of the convolution, with "ref" for its kernel.
+static void prescribe_reference(const char *told, char out[1024]) {
+    const char *line = told;
+    while (*line && !(strstr(line, " conv ") && strstr(line, " conv ") < strchr(line, '\n'))) {
+        line = strchr(line, '\n') + 1;
+    }
+    CHECK(*line);
+    snprintf(out, 1024, "nonsense\n%.*s\tref\t\n", (int)strcspn(line, "\t"), line);
+}
+
+static void a_plan_takes_the_kernels_of_an_earlier_one(void) {
+    static const plb_level both[] = {PLB_LEVEL_PLAN, PLB_LEVEL_INTERP};
+    for (int l = 0; l < 2; l++) {
+        char free_kernel[64], kernel[64], told[1024], again[1024], prescribed[1024];
+        kernel_under(NULL, both[l], free_kernel, told);
+        CHECK(strstr(told, "\t") && strstr(told, free_kernel));
+        prescribe_reference(told, prescribed);
+        kernel_under(prescribed, both[l], kernel, again);
+        CHECK_SAY(!strcmp(kernel, "ref"), "level %d: %s", both[l], kernel);
+        CHECK(strstr(again, prescribed + strlen("nonsense\n"))); // and tells them as its own
+        kernel_under("nonsense", both[l], kernel, again);
+        CHECK(!strcmp(kernel, free_kernel) && !strcmp(again, told));
+    }
+}
+
 static const check_test tests[] = {
     {"levels agree", levels_agree},
     {"reads and assigns keep their order", reads_and_assigns_keep_their_order},
@@ -185,5 +235,6 @@ static const check_test tests[] = {
     {"chains reuse memory", chains_reuse_memory},
     {"blocks never overlap", blocks_never_overlap},
     {"errors name the place", errors_name_the_place},
+    {"a plan takes the kernels of an earlier one", a_plan_takes_the_kernels_of_an_earlier_one},
 };
 CHECK_MAIN(tests)

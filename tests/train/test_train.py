@@ -1,0 +1,318 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`plumb train` as a user meets it: killed and resumed runs, limits, bad input, saved weights.
+
+With PLB_LONG=1 also what networks must learn: MNIST in one and in ten epochs, drawn shapes.
+"""
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+PLUMB = os.environ["PLUMB"]
+PYTHON = os.environ.get("PLB_PYTHON")
+SMALL = ["train", "mnist_cnn", "--data", "digits", "--limit", "160", "--batch", "64"]
+
+
+class Skip(Exception):
+    pass
+
+
+def plumb(*words, env=None, timeout=120, **options):
+    options.setdefault("stdout", subprocess.PIPE)
+    return subprocess.run([PLUMB, *map(str, words)], stderr=subprocess.PIPE, text=True,
+                          timeout=timeout, check=False, env={**os.environ, **(env or {})},
+                          **options)
+
+
+def train(*words, **options):
+    """A run that must succeed; its JSON document."""
+    run = plumb(*words, "--json", **options)
+    assert run.returncode == 0, (run.args, run.returncode, run.stderr)
+    return json.loads(run.stdout)
+
+
+def expect_refusal(run, words, code=2):
+    assert run.returncode == code, (run.args, run.returncode, run.stderr)
+    assert words in run.stderr and run.stderr.count("\n") == 1, (run.args, run.stderr)
+
+
+def test_json_has_every_field():
+    document = train(*SMALL, "--epochs", 2)
+    for key in ("model", "data", "level", "device", "threads", "versions", "parameters",
+                "planned_bytes", "peak_rss_bytes", "loaded_rss_bytes", "epochs", "ops"):
+        assert key in document, key
+    assert document["document"] == "train" and document["parameters"] == 21840
+    planned = document["planned_bytes"]
+    assert set(planned) == {"weights", "activations", "gradients", "optimizer", "workspace",
+                            "total"}
+    assert planned["weights"] >= 4 * 21840 and planned["optimizer"] >= 4 * 21840
+    assert planned["weights"] + planned["optimizer"] < planned["total"]
+    assert 0 < document["loaded_rss_bytes"] <= document["peak_rss_bytes"]
+    assert len(document["epochs"]) == 2
+    for epoch in document["epochs"]:
+        for key in ("loss", "train_accuracy", "test_loss", "test_accuracy", "test_count",
+                    "majority_baseline", "seconds", "images_per_s", "data_wait_seconds"):
+            assert isinstance(epoch[key], (int, float)), key
+    assert sum(op["share"] for op in document["ops"]) > 0.999
+    for op in document["ops"]:
+        assert set(op) == {"name", "calls", "seconds", "share", "flops", "bytes"}
+
+
+def test_the_last_batch_counts_though_it_is_not_full():
+    document = train(*SMALL)
+    epoch = document["epochs"][0]
+    assert document["steps"] == 3 and epoch["samples"] == 160 and epoch["test_count"] == 160
+    assert abs(epoch["train_accuracy"] * 160 - round(epoch["train_accuracy"] * 160)) < 1e-9
+    assert epoch["majority_baseline"] == 0.1
+    document = train(*SMALL, "--limit", 20)
+    assert document["steps"] == 1 and document["epochs"][0]["samples"] == 20
+
+
+def test_text_says_what_json_says():
+    run = plumb(*SMALL)
+    assert run.returncode == 0 and run.stderr == "", run
+    for words in ("mnist_cnn on digits: 160 samples to train, 160 to test", "21840 parameters",
+                  "Memory   peak", "planned", "Ops that took most", "10.00 % of 160"):
+        assert words in run.stdout, (words, run.stdout)
+
+
+def test_levels_agree():
+    losses = [train(*SMALL, "--level", level, "--max-steps", 20, "--epochs", 10)["epochs"]
+              for level in ("interp", "plan", "replay")]
+    for epochs in zip(*losses):
+        for epoch in epochs[1:]:
+            assert abs(epoch["loss"] - epochs[0]["loss"]) < 1e-4, epochs
+            assert abs(epoch["test_loss"] - epochs[0]["test_loss"]) < 1e-4, epochs
+    assert len(losses[0]) == 7 and losses[0][6]["samples"] == 128
+
+
+def kill_sometimes(words, chance, pause_s):
+    """Runs until the process ends by itself, killing it at random moments; how often it died."""
+    kills = 0
+    checkpoint = pathlib.Path(words[words.index("--checkpoint") + 1])
+    while True:
+        resume = ["--resume", str(checkpoint)] if checkpoint.exists() else []
+        with subprocess.Popen([PLUMB, *words, *resume], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE) as process:
+            try:
+                process.wait(chance.uniform(0, pause_s) if kills < 8 else None)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                kills += 1
+                continue
+            assert process.returncode == 0, process.stderr.read()
+            return kills
+
+
+def test_killed_and_resumed_ends_with_the_same_bits():
+    seed = random.randrange(1 << 30)
+    chance = random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        words = [*SMALL, "--epochs", "8", "--max-steps", "22", "--schedule", "cosine", "--seed", "3"]
+        begin = time.monotonic()
+        whole = train(*words, "--save", f"{folder}/whole")
+        took_s = time.monotonic() - begin
+        kills = kill_sometimes([*words, "--checkpoint", f"{folder}/c", "--checkpoint-every", "2",
+                                "--save", f"{folder}/killed"], chance, 0.6 * took_s)
+        same = (pathlib.Path(folder, "whole").read_bytes()
+                == pathlib.Path(folder, "killed").read_bytes())
+        assert same, f"seed {seed}, {kills} kills"
+        # Its history too: the finished run resumed once more has nothing to do.
+        again = train("train", "mnist_cnn", "--resume", f"{folder}/c", "--max-steps", 22)
+        keep = ("epoch", "loss", "train_accuracy", "test_loss", "test_accuracy", "samples")
+        assert [[e[k] for k in keep] for e in again["epochs"][:7]] == \
+            [[e[k] for k in keep] for e in whole["epochs"][:7]]
+        assert again["steps"] == 22
+        print(f"killed {kills} times")
+
+
+def test_a_resumed_run_may_be_longer():
+    with tempfile.TemporaryDirectory() as folder:
+        words = [*SMALL, "--optimizer", "adam", "--no-winograd"]
+        train(*words, "--epochs", 3, "--save", f"{folder}/whole")
+        train(*words, "--epochs", 1, "--checkpoint", f"{folder}/c")
+        train("train", "mnist_cnn", "--resume", f"{folder}/c", "--epochs", 3,
+              "--save", f"{folder}/parts")
+        assert pathlib.Path(folder, "whole").read_bytes() == \
+            pathlib.Path(folder, "parts").read_bytes()
+
+
+def test_bad_checkpoints_are_one_line_and_exit_2():
+    with tempfile.TemporaryDirectory() as folder:
+        good, bad = f"{folder}/good", f"{folder}/bad"
+        train(*SMALL, "--max-steps", 1, "--checkpoint", good, "--save", f"{folder}/weights")
+        resume = ["train", "mnist_cnn", "--resume"]
+        expect_refusal(plumb(*resume, good, "--batch", 32), "began with batch 64")
+        expect_refusal(plumb(*resume, good, "--lr", 0.5), "began with lr 0.01")
+        expect_refusal(plumb(*resume, good, "--data", "mnist"), "began with data digits")
+        expect_refusal(plumb(*resume, good, "--level", "interp"), "began with level plan")
+        expect_refusal(plumb("train", "lenet5", "--resume", good), "began with model mnist_cnn")
+        expect_refusal(plumb(*resume, f"{folder}/weights"), 'expected "plumb checkpoint 1"')
+        expect_refusal(plumb(*resume, f"{folder}/none"), "No such file")
+        expect_refusal(plumb(*resume, folder), folder)
+        whole = pathlib.Path(good).read_bytes()
+        for size in (0, 7, 100, len(whole) // 2, len(whole) - 1):
+            pathlib.Path(bad).write_bytes(whole[:size])
+            expect_refusal(plumb(*resume, bad), bad)
+
+
+def test_bad_usage_is_one_line_and_exit_2():
+    expect_refusal(plumb("train", "resnet19"), "did you mean resnet18?")
+    expect_refusal(plumb("train", "mnist_cnn", "--data", "mnits"), "did you mean mnist?")
+    expect_refusal(plumb("train", "mnist_cnn", "--data", "shapes"), "channels")
+    expect_refusal(plumb("train", "mnist_cnn", "--data", "/nowhere/at/all"), "/nowhere/at/all")
+    expect_refusal(plumb(*SMALL, "--save", "/nowhere/x"), "/nowhere/x")
+    expect_refusal(plumb(*SMALL, "--checkpoint", "/nowhere/x"), "/nowhere/x")
+    expect_refusal(plumb(*SMALL, "--checkpoint-every", 3), "expected --checkpoint F")
+    expect_refusal(plumb(*SMALL, "--momentum", 1), "below 1")
+    expect_refusal(plumb(*SMALL, "--lr", "-1"), "--lr: expected a number of at least 0")
+    expect_refusal(plumb(*SMALL, "--lr", "nan"), "--lr")
+    expect_refusal(plumb(*SMALL, "--seed", "1e3"), "--seed")
+    expect_refusal(plumb(*SMALL, "--epochs", 0), "--epochs")
+    expect_refusal(plumb(*SMALL, "--optimizer", "adam", "--momentum", 0.9), "adam has none")
+    expect_refusal(plumb(*SMALL, "--batch", 10**9), "--batch")
+    with tempfile.TemporaryDirectory() as folder:
+        env = {"PLUMB_DATA": folder, "PLUMB_TEST_DATA": ""}
+        expect_refusal(plumb("train", "mnist_cnn", "--data", "mnist", env=env),
+                       "plumb data get mnist", code=3)
+
+
+def test_auto_falls_back_to_drawn_digits():
+    with tempfile.TemporaryDirectory() as folder:
+        nowhere = "http://127.0.0.1:9"  # a proxy that is not there: nothing can be downloaded
+        env = {"PLUMB_DATA": folder, "PLUMB_TEST_DATA": "", "http_proxy": nowhere,
+               "https_proxy": nowhere, "HTTPS_PROXY": nowhere, "ALL_PROXY": nowhere}
+        run = plumb("train", "mnist_cnn", "--data", "auto", "--limit", 64, env=env)
+        assert run.returncode == 0 and "mnist_cnn on digits" in run.stdout, run
+        assert run.stderr.count("\n") == 1 and "drawn digits instead" in run.stderr, run.stderr
+
+
+def test_a_full_disk_is_exit_3():
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        run = plumb(*SMALL, "--json", stdout=full)
+        assert run.returncode == 3 and "No space left" in run.stderr, run
+
+
+def test_an_interrupt_leaves_a_checkpoint():
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint = pathlib.Path(folder, "c")
+        with subprocess.Popen([PLUMB, *SMALL, "--epochs", "100000", "--checkpoint",
+                               str(checkpoint), "--json"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as process:
+            while not checkpoint.exists():
+                time.sleep(0.01)
+            process.send_signal(2)
+            out, err = process.communicate(timeout=60)
+        assert process.returncode == 130 and "interrupted after" in err, (process.returncode, err)
+        document = json.loads(out)
+        assert document["interrupted"] and document["steps"] >= 3
+        again = train("train", "mnist_cnn", "--resume", checkpoint, "--max-steps",
+                      document["steps"] + 1)
+        assert again["steps"] == document["steps"] + 1
+
+
+def test_a_loss_that_is_no_number_is_warned_of_once():
+    run = plumb(*SMALL, "--lr", 1e30, "--epochs", 2, "--json")
+    assert run.returncode == 0 and run.stderr.count("\n") == 1, run.stderr
+    assert "not a number" in run.stderr
+    assert json.loads(run.stdout)["epochs"][1]["loss"] is None
+
+
+TORCH_CHECK = """
+import sys, torch, torchvision
+from safetensors.torch import load_file
+state = load_file(sys.argv[1])
+model = torchvision.models.resnet18(num_classes=10)
+model.load_state_dict(state)  # strict: every name, nothing else
+assert state["bn1.num_batches_tracked"].dtype == torch.int64
+assert int(state["bn1.num_batches_tracked"]) == 2
+model.eval()
+assert torch.isfinite(model(torch.zeros(1, 3, 32, 32))).all()
+"""
+
+
+def test_saved_weights_load_in_torchvision():
+    if not PYTHON:
+        raise Skip("PLB_PYTHON is not set")
+    with tempfile.TemporaryDirectory() as folder:
+        train("train", "resnet18", "--data", "shapes", "--size", 32, "--limit", 16, "--batch", 8,
+              "--save", f"{folder}/w.safetensors")
+        subprocess.run([PYTHON, "-c", TORCH_CHECK, f"{folder}/w.safetensors"], check=True)
+
+
+def test_data_lists_and_refuses():
+    run = plumb("data")
+    assert run.returncode == 0 and "mnist" in run.stdout and "drawn" in run.stdout, run
+    listed = json.loads(plumb("data", "list", "--json").stdout)["data_sets"]
+    assert {"mnist", "digits", "shapes"} <= {row["name"] for row in listed}
+    expect_refusal(plumb("data", "grab", "mnist"), "expected list, get NAME or check NAME")
+    expect_refusal(plumb("data", "get"), "expected a data set's name")
+    expect_refusal(plumb("data", "list", "mnist"), 'unexpected "mnist"')
+    expect_refusal(plumb("data", "get", "digits"), "drawn on demand")
+    expect_refusal(plumb("data", "check", "mnits"), "did you mean mnist?")
+    if any(row["name"] == "mnist" and row["folder"] for row in listed):
+        run = plumb("data", "check", "mnist")
+        assert run.returncode == 0 and "as published" in run.stdout, run
+
+
+def need_long():
+    if os.environ.get("PLB_LONG") != "1" and os.environ.get("PLB_TEST_FULL") != "1":
+        raise Skip("PLB_LONG is not 1")
+
+
+def need_mnist():
+    need_long()
+    if plumb("data", "check", "mnist").returncode:
+        raise Skip("MNIST is not on this machine")
+
+
+def test_long_mnist_in_one_epoch():
+    need_mnist()
+    epoch = train("train", "mnist_cnn", "--data", "mnist", timeout=3600)["epochs"][0]
+    print(f"one epoch: {100 * epoch['test_accuracy']:.2f} %")
+    assert epoch["samples"] == 60000 and epoch["test_count"] == 10000
+    assert 0.93 <= epoch["test_accuracy"] <= 0.96, epoch
+
+
+def test_long_mnist_in_ten_epochs():
+    need_mnist()
+    epoch = train("train", "mnist_cnn", "--data", "mnist", "--epochs", 10, "--schedule", "cosine",
+                  "--lr", 0.05, "--momentum", 0.9, timeout=7200)["epochs"][9]
+    print(f"ten epochs: {100 * epoch['test_accuracy']:.2f} %")
+    assert epoch["test_accuracy"] >= 0.987, epoch
+
+
+def test_long_resnet18_learns_shapes():
+    need_long()
+    epochs = train("train", "resnet18", "--data", "shapes", "--size", 64, "--epochs", 4,
+                   "--schedule", "cosine", "--batch", 32, timeout=7200)["epochs"]
+    print(f"shapes: {100 * epochs[-1]['test_accuracy']:.2f} %")
+    assert epochs[-1]["test_accuracy"] > 0.95, epochs[-1]
+
+
+def main():
+    passed = failed = skipped = 0
+    wanted = os.environ.get("PLB_TEST_FILTER", "")
+    for name, test in list(globals().items()):
+        if not name.startswith("test_") or wanted not in name:
+            continue
+        try:
+            test()
+            passed += 1
+        except Skip as reason:
+            print(f"skipped {name}: {reason}")
+            skipped += 1
+        except (AssertionError, subprocess.SubprocessError, OSError, ValueError, KeyError) as error:
+            print(f"FAILED  {name}: {type(error).__name__}: {error}")
+            failed += 1
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
