@@ -51,7 +51,7 @@ typedef struct plb_train_result {
     bool stopped;            // by the callback
     int64_t parameters;      // trained elements
     plb_plan_bytes planned;  // of all programs together, variables counted once
-    const plb_train_op *ops; // longest time first
+    const plb_train_op *ops; // longest time first; none at level replay
     int n_ops;
     plb_arena *arena; // what the pointers point into
 } plb_train_result;

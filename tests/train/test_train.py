@@ -217,7 +217,8 @@ def test_an_interrupt_leaves_a_checkpoint():
 
 
 def test_a_loss_that_is_no_number_is_warned_of_once():
-    run = plumb(*SMALL, "--lr", 1e30, "--epochs", 2, "--json")
+    # At level interp, since oneDNN's fused ReLU makes 0 of NaN, which hides this overflow.
+    run = plumb(*SMALL, "--lr", 1e30, "--epochs", 2, "--json", "--level", "interp")
     assert run.returncode == 0 and run.stderr.count("\n") == 1, run.stderr
     assert "not a number" in run.stderr
     assert json.loads(run.stdout)["epochs"][1]["loss"] is None
