@@ -62,6 +62,13 @@ static void settle_kinds(lives *l) {
     }
 }
 
+static bool is_program_output(const plb_plan *plan, plb_value root) {
+    for (int i = 0; i < plan->graph->n_outputs; i++) {
+        if (plan->storage[plan->graph->outputs[i].value].root == root) return true;
+    }
+    return false;
+}
+
 // Outputs that nobody reads and the kernel can do without.
 static void drop_unread_outputs(lives *l) {
     plb_plan *plan = l->plan;
@@ -73,7 +80,8 @@ static void drop_unread_outputs(lives *l) {
             plb_value v = node->out + k;
             bool alone = plan->storage[v].root == v && l->first[v] == i && l->last[v] == i;
             bool optional = step->launch.optional_outputs >> k & 1u;
-            if (alone && optional && plan->storage[v].kind == PLB_PLACE_TRANSIENT) {
+            if (!alone || !optional || is_program_output(plan, v)) continue;
+            if (plan->storage[v].kind == PLB_PLACE_TRANSIENT) {
                 plan->storage[v].kind = PLB_PLACE_NONE;
             }
         }
