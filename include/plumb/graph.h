@@ -50,6 +50,7 @@ typedef enum plb_init_kind {
     PLB_INIT_UNIFORM,          // in [a, b)
     PLB_INIT_NORMAL,           // mean a, standard deviation b
     PLB_INIT_TRUNCATED_NORMAL, // the same, redrawn outside two standard deviations
+    PLB_INIT_SEED,             // element 0 is the model's seed, the others 0
 } plb_init_kind;
 
 // How a variable begins. Elements depend on the model's seed, the variable's name and their index.

@@ -116,6 +116,7 @@ static double first_value(plb_init init, uint64_t key, uint64_t i) {
     case PLB_INIT_CONSTANT: return init.a;
     case PLB_INIT_UNIFORM: return init.a + (init.b - init.a) * plb_uniform_f32(block.word[0]);
     case PLB_INIT_NORMAL: return init.a + init.b * normal_of(block);
+    case PLB_INIT_SEED:
     case PLB_INIT_TRUNCATED_NORMAL: break;
     }
     double z = normal_of(block);
@@ -123,18 +124,23 @@ static double first_value(plb_init init, uint64_t key, uint64_t i) {
     return init.a + init.b * z;
 }
 
+static size_t padded_bytes(const plb_type *type) {
+    size_t size = plb_layout_bytes(&type->shape, type->dtype, (plb_layout){0});
+    return (size + PLB_CACHE_LINE - 1) & ~(size_t)(PLB_CACHE_LINE - 1);
+}
+
 static void initialise(plb_variable *v, uint64_t seed) {
     uint64_t key = plb_hash_string(PLB_HASH_SEED, v->name) ^ seed * UINT64_C(0x9E3779B97F4A7C15);
     int64_t count = plb_shape_count(&v->type.shape);
+    if (v->init.kind == PLB_INIT_SEED) {
+        memset(v->data, 0, padded_bytes(&v->type));
+        if (count) plb_store_i64(v->data, v->type.dtype, 0, (int64_t)seed);
+        return;
+    }
 #pragma omp parallel for if (count > 10000)
     for (int64_t i = 0; i < count; i++) {
         plb_store_f64(v->data, v->type.dtype, i, first_value(v->init, key, (uint64_t)i));
     }
-}
-
-static size_t padded_bytes(const plb_type *type) {
-    size_t size = plb_layout_bytes(&type->shape, type->dtype, (plb_layout){0});
-    return (size + PLB_CACHE_LINE - 1) & ~(size_t)(PLB_CACHE_LINE - 1);
 }
 
 plb_status plb_model_allocate(plb_model *model) {

@@ -29,8 +29,11 @@ static plb_status uniform_ref(const plb_call *call) {
     const uint64_t *state = call->in[0].data;
     plb_tensor *y = &call->out[0];
     int64_t count = plb_shape_count(&y->shape);
+    // As many bits as the dtype keeps, so that rounding never makes 1 of a number below it.
+    int bits = y->dtype == PLB_BF16 ? 8 : y->dtype == PLB_F16 ? 11 : 24;
     for (int64_t i = 0; i < count; i++) {
-        double u = plb_uniform_f32(plb_random_word(state, a->id, (uint64_t)i));
+        uint32_t word = plb_random_word(state, a->id, (uint64_t)i) >> (32 - bits) << (32 - bits);
+        double u = plb_uniform_f32(word);
         plb_store_f64(y->data, y->dtype, plb_tensor_offset_linear(y, i),
                       a->low + (a->high - a->low) * u);
     }
@@ -102,7 +105,7 @@ plb_value plb_random_state(plb_graph *graph) {
     if (graph->status || graph->random_state > 0) return graph->random_state - 1;
     plb_scope_enter(graph, "");
     plb_value state = plb_param(graph, "random", PLB_U64, &plb_shape_of(2), PLB_ROLE_STATE,
-                                (plb_init){.kind = PLB_INIT_CONSTANT});
+                                (plb_init){.kind = PLB_INIT_SEED});
     plb_value next = plb_add(graph, state, plb_constant(graph, PLB_U64, &plb_shape_of(2),
                                                         (uint64_t[]){0, 1}));
     plb_assign(graph, plb_value_variable(graph, state), next);
