@@ -377,7 +377,7 @@ static void grad_reduce(plb_graph *graph, int node, const plb_value *dout, const
     };                                                                             \
     const plb_op plb_op_##op = {                                                   \
         .name = #op,                                                               \
-        .flags = (takes) == LOGIC ? PLB_OP_NO_GRAD : 0,                            \
+        .flags = PLB_OP_STRIDED | ((takes) == LOGIC ? PLB_OP_NO_GRAD : 0),         \
         .attrs_bytes = sizeof(plb_reduce_attrs),                                   \
         .min_in = 1,                                                               \
         .max_in = 1,                                                               \
