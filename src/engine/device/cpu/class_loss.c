@@ -46,17 +46,38 @@ static float gradient_at(const class_run *r, int64_t i) {
     return (float)((double)dy[0] / scale);
 }
 
-// log(sum e^x) of one row, whose shifted exponentials go to `scratch`; *out_sum: their sum.
-static float log_sum_exp(const class_run *r, const float *x, float *scratch, float *out_sum) {
+enum { SHORT = 48 }; // extents below: the rows of a group share one loop of exponentials
+
+static float max_of(const class_run *r, const float *x) {
     const int64_t n = r->k->lines.extent;
-    const float max = r->k->vec->max(x, n);
-    *out_sum = r->k->vec->exp_shifted(scratch, x, max, n);
-    return max + logf(*out_sum);
+    if (n >= SHORT) return r->k->vec->max(x, n);
+    float max = -INFINITY;
+    for (int64_t c = 0; c < n; c++) max = x[c] > max ? x[c] : max;
+    return max;
 }
 
-static double cross_entropy_at(const class_run *r, const float *x, float *scratch, int64_t t) {
-    float sum;
-    const float lse = log_sum_exp(r, x, scratch, &sum);
+// e[rows][classes] = e^(x - max of the row), with their sums.
+static void exponentials(const class_run *r, const float *x, float *e, int64_t rows, float *max,
+                         float *sum) {
+    const int64_t n = r->k->lines.extent;
+    for (int64_t j = 0; j < rows; j++) {
+        max[j] = max_of(r, x + j * n);
+        if (n >= SHORT) {
+            sum[j] = r->k->vec->exp_shifted(e + j * n, x + j * n, max[j], n);
+        } else {
+            for (int64_t i = j * n; i < (j + 1) * n; i++) e[i] = x[i] - max[j];
+        }
+    }
+    if (n >= SHORT) return;
+    r->k->vec->exp_shifted(e, e, 0, rows * n);
+    for (int64_t j = 0; j < rows; j++) {
+        sum[j] = 0;
+        for (int64_t i = j * n; i < (j + 1) * n; i++) sum[j] += e[i];
+    }
+}
+
+// lse: log(sum e^x).
+static double cross_entropy_at(const class_run *r, const float *x, float lse, int64_t t) {
     double hard = (double)weight_of(r, t) * (double)(lse - x[t]), soft = 0;
     if (r->each == 0) return hard;
     const int64_t n = r->k->lines.extent;
@@ -64,58 +85,74 @@ static double cross_entropy_at(const class_run *r, const float *x, float *scratc
     return (double)r->hard * hard + (double)r->each * soft;
 }
 
-static void cross_entropy_grad_at(const class_run *r, float *dx, const float *x, int64_t i,
-                                  int64_t t) {
+// dx holds e^(x - max), whose sum is given.
+static void cross_entropy_grad_at(const class_run *r, float *dx, float sum, int64_t i, int64_t t) {
     const int64_t n = r->k->lines.extent;
     const float g = gradient_at(r, i), hard = r->hard * weight_of(r, t);
-    float sum;
-    (void)log_sum_exp(r, x, dx, &sum);
     const float share = (hard + r->each * (float)r->weights) / sum;
-    if (r->each == 0) {
-        r->k->vec->scale(dx, dx, g * share, 0, n);
-    } else {
-        for (int64_t c = 0; c < n; c++) dx[c] = g * (share * dx[c] - r->each * weight_of(r, c));
+    for (int64_t c = 0; c < n && r->each == 0; c++) dx[c] *= g * share;
+    for (int64_t c = 0; c < n && r->each != 0; c++) {
+        dx[c] = g * (share * dx[c] - r->each * weight_of(r, c));
     }
     dx[t] -= g * hard;
 }
 
-// One group of positions; returns the sum of their losses.
-static double run_group(const class_run *r, char *buffers, int64_t first, int64_t n) {
+// Losses of a group of positions; returns their sum.
+static double loss_group(const class_run *r, const float *x, float *scratch, int64_t first,
+                         int64_t n) {
     const class_kernel *k = r->k;
     const int64_t classes = k->lines.extent;
-    float *scratch = (float *)(buffers + k->rows_bytes), *y = NULL;
-    const float *x = NULL;
+    float max[PLB_LINES_ELEMENTS], sums[PLB_LINES_ELEMENTS];
     double sum = 0;
-    if (k->scores >= 0) {
-        x = plb_lines_get(&k->lines, 0, r->call->in[k->scores].data, first, n, (float *)buffers);
+    if (k->op == PLB_OP_cross_entropy) exponentials(r, x, scratch, n, max, sums);
+    for (int64_t j = 0; j < n; j++) {
+        const int64_t t = r->target[first + j];
+        const float *row = x + j * classes;
+        double here = 0;
+        if (t == r->loss.attrs->ignore_index) {
+            here = 0;
+        } else if (k->op == PLB_OP_cross_entropy) {
+            here = cross_entropy_at(r, row, max[j] + logf(sums[j]), t);
+        } else {
+            here = -(double)(weight_of(r, t) * row[t]);
+        }
+        sum += here;
+        if (r->loss.attrs->reduction == PLB_REDUCE_NONE) {
+            ((float *)r->call->out[0].data)[first + j] = (float)here;
+        }
     }
-    if (is_gradient(k->op)) {
-        y = plb_lines_place(&k->lines, r->call->out[0].data, first, scratch);
-    }
+    return sum;
+}
+
+static void gradient_group(const class_run *r, const float *x, float *y, int64_t first, int64_t n) {
+    const class_kernel *k = r->k;
+    const int64_t classes = k->lines.extent;
+    float max[PLB_LINES_ELEMENTS], sums[PLB_LINES_ELEMENTS];
+    if (k->op == PLB_OP_cross_entropy_grad) exponentials(r, x, y, n, max, sums);
     for (int64_t j = 0; j < n; j++) {
         const int64_t i = first + j, t = r->target[i];
         const bool counts = t != r->loss.attrs->ignore_index;
-        const float *row = x ? x + j * classes : NULL;
-        if (y && (!counts || k->op == PLB_OP_nll_grad)) {
-            memset(y + j * classes, 0, (size_t)classes * sizeof *y);
+        float *row = y + j * classes;
+        if (!counts || k->op == PLB_OP_nll_grad) memset(row, 0, (size_t)classes * sizeof *row);
+        if (counts && k->op == PLB_OP_nll_grad) row[t] = -gradient_at(r, i) * weight_of(r, t);
+        if (counts && k->op == PLB_OP_cross_entropy_grad) {
+            cross_entropy_grad_at(r, row, sums[j], i, t);
         }
-        double here = 0;
-        if (!counts) {
-        } else if (k->op == PLB_OP_cross_entropy) {
-            here = cross_entropy_at(r, row, scratch, t);
-        } else if (k->op == PLB_OP_nll) {
-            here = -(double)(weight_of(r, t) * row[t]);
-        } else if (k->op == PLB_OP_cross_entropy_grad) {
-            cross_entropy_grad_at(r, y + j * classes, row, i, t);
-        } else {
-            y[j * classes + t] = -gradient_at(r, i) * weight_of(r, t);
-        }
-        sum += here;
-        bool each = !y && r->loss.attrs->reduction == PLB_REDUCE_NONE;
-        if (each) ((float *)r->call->out[0].data)[i] = (float)here;
     }
-    if (y) plb_lines_put(&k->lines, k->n_lines - 1, r->call->out[0].data, first, n, y);
-    return sum;
+}
+
+static double run_group(const class_run *r, char *buffers, int64_t first, int64_t n) {
+    const class_kernel *k = r->k;
+    float *second = (float *)(buffers + k->rows_bytes);
+    const float *x = NULL;
+    if (k->scores >= 0) {
+        x = plb_lines_get(&k->lines, 0, r->call->in[k->scores].data, first, n, (float *)buffers);
+    }
+    if (!is_gradient(k->op)) return loss_group(r, x, second, first, n);
+    float *y = plb_lines_place(&k->lines, r->call->out[0].data, first, second);
+    gradient_group(r, x, y, first, n);
+    plb_lines_put(&k->lines, k->n_lines - 1, r->call->out[0].data, first, n, y);
+    return 0;
 }
 
 static double run_positions(const class_run *r, int threads) {
