@@ -19,6 +19,23 @@ typedef struct plb_vec_args {
     float alpha, beta; // the op's attributes
 } plb_vec_args;
 
+// One step of n weights. Pointers may be equal where the op may overwrite.
+typedef struct plb_sgd_step {
+    const float *w, *g, *m; // m NULL: no momentum
+    float *out_w, *out_m;
+    float lr, momentum, share, weight_decay; // share: 1 - dampening
+    bool nesterov;
+} plb_sgd_step;
+
+typedef struct plb_adam_step {
+    const float *w, *g, *m, *v;
+    float *out_w, *out_m, *out_v;
+    float decay;                      // factor of w, 1 unless decoupled
+    float weight_decay;               // added to g, 0 when decoupled
+    float beta1, beta2, rest1, rest2; // rest: 1 - beta
+    float step_size, root_scale, eps; // lr / (1 - beta1^t), sqrt(1 - beta2^t)
+} plb_adam_step;
+
 typedef struct plb_vec {
     // Of each pointwise op but cast; NULL for others.
     void (*op[PLB_OP_COUNT])(const plb_vec_args *v);
@@ -37,6 +54,15 @@ typedef struct plb_vec {
     void (*scale)(float *y, const float *a, float alpha, float beta, int64_t n);
     // y = b (a - shift)
     void (*scale_shifted)(float *y, const float *a, const float *b, float shift, int64_t n);
+
+    // Elements [begin, end), in PyTorch's order of operations.
+    void (*sgd)(const plb_sgd_step *s, int64_t begin, int64_t end);
+    void (*adam)(const plb_adam_step *s, int64_t begin, int64_t end);
+    // Words of the Philox blocks (low, high), (low + 1, high) and so on: four a block.
+    void (*philox)(uint32_t *words, uint64_t key, uint64_t low, uint64_t high, int64_t blocks);
+    // y = scale a where the upper 24 bits of the word are at least `least`, else 0.
+    void (*drop)(float *y, const float *a, const uint32_t *words, int32_t least, float scale,
+                 int64_t n);
 
     // Sums are of short f32 chains that are added up in f64.
     double (*sum)(const float *a, int64_t n);

@@ -256,6 +256,92 @@ static bool has_nan(const float *a, int64_t n) {
     return found;
 }
 
+// ---------------------------------------------------------------------------- steps
+enum { PHILOX_GROUP = 32 };
+
+static void sgd(const plb_sgd_step *s, int64_t begin, int64_t end) {
+    const float *pw = s->w, *pg = s->g, *pm = s->m;
+    float *out_w = s->out_w, *out_m = s->out_m;
+    const float lr = s->lr, decay = s->weight_decay, momentum = s->momentum, share = s->share;
+    if (!pm) {
+#pragma omp simd
+        for (int64_t i = begin; i < end; i++) {
+            const float w = pw[i];
+            out_w[i] = fma_f32(-lr, fma_f32(decay, w, pg[i]), w);
+        }
+        return;
+    }
+    const bool nesterov = s->nesterov;
+#pragma omp simd
+    for (int64_t i = begin; i < end; i++) {
+        const float w = pw[i], g = fma_f32(decay, w, pg[i]);
+        const float m = fma_f32(share, g, pm[i] * momentum);
+        const float step = nesterov ? fma_f32(momentum, m, g) : m;
+        out_m[i] = m;
+        out_w[i] = fma_f32(-lr, step, w);
+    }
+}
+
+static void adam(const plb_adam_step *s, int64_t begin, int64_t end) {
+    const plb_adam_step a = *s;
+#pragma omp simd
+    for (int64_t i = begin; i < end; i++) {
+        const float w = a.w[i] * a.decay, g = fma_f32(a.weight_decay, w, a.g[i]);
+        const float old = a.m[i], toward = g - old;
+        const float m = a.rest1 < 0.5f ? fma_f32(a.rest1, toward, old)
+                                       : fma_f32(-a.beta1, toward, g);
+        const float v = a.v[i] * a.beta2 + a.rest2 * g * g;
+        const float root = sqrtf(v) / a.root_scale + a.eps;
+        a.out_m[i] = m;
+        a.out_v[i] = v;
+        a.out_w[i] = w - a.step_size * m / root;
+    }
+}
+
+// A group of blocks side by side; each round is a loop over the group.
+static void philox_group(uint32_t words[4][PHILOX_GROUP], uint64_t key, uint64_t low,
+                         uint64_t high) {
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    uint32_t *c0 = words[0], *c1 = words[1], *c2 = words[2], *c3 = words[3];
+    for (int i = 0; i < PHILOX_GROUP; i++) {
+        const uint64_t counter = low + (uint64_t)i;
+        c0[i] = (uint32_t)counter, c1[i] = (uint32_t)(counter >> 32);
+        c2[i] = (uint32_t)high, c3[i] = (uint32_t)(high >> 32);
+    }
+    for (int round = 0; round < 10; round++) {
+#pragma omp simd
+        for (int i = 0; i < PHILOX_GROUP; i++) {
+            const uint64_t p0 = (uint64_t)c0[i] * UINT32_C(0xD2511F53);
+            const uint64_t p1 = (uint64_t)c2[i] * UINT32_C(0xCD9E8D57);
+            c0[i] = (uint32_t)(p1 >> 32) ^ c1[i] ^ k0;
+            c2[i] = (uint32_t)(p0 >> 32) ^ c3[i] ^ k1;
+            c1[i] = (uint32_t)p1;
+            c3[i] = (uint32_t)p0;
+        }
+        k0 += UINT32_C(0x9E3779B9), k1 += UINT32_C(0xBB67AE85);
+    }
+}
+
+static void philox(uint32_t *words, uint64_t key, uint64_t low, uint64_t high, int64_t blocks) {
+    uint32_t group[4][PHILOX_GROUP];
+    for (int64_t begin = 0; begin < blocks; begin += PHILOX_GROUP) {
+        const int64_t n = blocks - begin < PHILOX_GROUP ? blocks - begin : PHILOX_GROUP;
+        philox_group(group, key, low + (uint64_t)begin, high);
+        for (int64_t i = 0; i < n; i++) {
+            for (int k = 0; k < 4; k++) words[4 * (begin + i) + k] = group[k][i];
+        }
+    }
+}
+
+static void drop(float *y, const float *a, const uint32_t *words, int32_t least_word, float factor,
+                 int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        const float kept = a[i] * factor; // before the choice: a load under a condition is slow
+        y[i] = (int32_t)(words[i] >> 8) >= least_word ? kept : 0.0f;
+    }
+}
+
 // ---------------------------------------------------------------------------- columns
 enum { COLUMNS = 512, ROWS = 32 }; // of a tile that is summed in f32
 
@@ -339,6 +425,10 @@ const plb_vec PLB_VEC_TABLE = {
     .exp_shifted = exp_shifted,
     .scale = scale,
     .scale_shifted = scale_shifted,
+    .sgd = sgd,
+    .adam = adam,
+    .philox = philox,
+    .drop = drop,
     .sum = sum_of,
     .sum_abs = sum_abs,
     .sum_squares = sum_squares,

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// dropout and random numbers of f32: Philox by blocks of words, the same numbers as the reference.
+#include <math.h>
+
+#include "base/core/status.h"
+#include "engine/device/cpu/nest.h"
+#include "engine/device/cpu/vec.h"
+#include "engine/ops/random.h"
+
+enum { WORDS = 1024 }; // at a time; a multiple of a block's four
+
+typedef struct generator {
+    const plb_vec *vec;
+    const plb_call *call;
+    uint64_t key, step;
+} generator;
+
+// Words of the elements [begin, begin + n), begin a multiple of four.
+static void draw(const generator *g, int64_t begin, int64_t n, uint32_t *words) {
+    g->vec->philox(words, g->key, (uint64_t)begin / 4, g->step, (n + 3) / 4);
+}
+
+static generator generator_of(const plb_vec *vec, const plb_call *call, int state) {
+    const uint64_t *words = call->in[state].data;
+    const plb_random_attrs *a = call->attrs;
+    return (generator){vec, call, plb_random_key(words, a->id), words[1]};
+}
+
+// Calls `work` for pieces of the logical row-major order, shared among the threads.
+static void each_piece(const generator *g, int64_t count,
+                       void (*work)(const generator *g, int64_t begin, int64_t n,
+                                    const uint32_t *words)) {
+    const int64_t pieces = (count + WORDS - 1) / WORDS;
+    const int threads = plb_worth_threads(4 * count, g->call->threads);
+#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
+    for (int i = 0; i < threads; i++) {
+        const plb_span span = plb_span_of(pieces, i, threads);
+        uint32_t words[WORDS];
+        for (int64_t p = span.begin; p < span.end; p++) {
+            const int64_t begin = p * WORDS, n = count - begin < WORDS ? count - begin : WORDS;
+            draw(g, begin, n, words);
+            work(g, begin, n, words);
+        }
+    }
+}
+
+// ---------------------------------------------------------------------------- dropout
+// Kept where the uniform number, 24 bits of the word, is at least p.
+static int32_t least_of(double p) {
+    return (int32_t)ceil(p * 0x1p24);
+}
+
+static float scale_of(double p) {
+    return p < 1 ? (float)(1 / (1 - p)) : 0;
+}
+
+static void dropout_dense(const generator *g, int64_t begin, int64_t n, const uint32_t *words) {
+    const double p = ((const plb_random_attrs *)g->call->attrs)->p;
+    g->vec->drop((float *)g->call->out[0].data + begin, (const float *)g->call->in[0].data + begin,
+                 words, least_of(p), scale_of(p), n);
+}
+
+// Operands in another order than that of the numbers.
+static void dropout_strided(const generator *g, int64_t begin, int64_t n, const uint32_t *words) {
+    const double p = ((const plb_random_attrs *)g->call->attrs)->p;
+    const plb_tensor *x = &g->call->in[0], *y = &g->call->out[0];
+    const int32_t least = least_of(p);
+    const float scale = scale_of(p);
+    for (int64_t i = 0; i < n; i++) {
+        const bool keep = (int32_t)(words[i] >> 8) >= least;
+        const float value = ((const float *)x->data)[plb_tensor_offset_linear(x, begin + i)];
+        float *to = (float *)y->data + plb_tensor_offset_linear(y, begin + i);
+        *to = keep ? value * scale : 0;
+    }
+}
+
+static bool plain(const plb_tensor *t) {
+    return t->layout.kind == PLB_LAYOUT_PLAIN && plb_tensor_is_dense(t);
+}
+
+static plb_status run_dropout(void *state, const plb_call *call, plb_stream *stream) {
+    (void)stream;
+    const generator g = generator_of(state, call, 1);
+    const bool dense = plain(&call->in[0]) && plain(&call->out[0]);
+    each_piece(&g, plb_shape_count(&call->in[0].shape), dense ? dropout_dense : dropout_strided);
+    return PLB_OK;
+}
+
+// ---------------------------------------------------------------------------- numbers
+static void uniform(const generator *g, int64_t begin, int64_t n, const uint32_t *words) {
+    const plb_random_attrs *a = g->call->attrs;
+    float *y = (float *)g->call->out[0].data + begin;
+    const double low = a->low, range = a->high - a->low;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        y[i] = (float)(low + range * ((double)(int32_t)(words[i] >> 8) * 0x1p-24));
+    }
+}
+
+// Pairs of words give pairs of numbers; the last may want one of them only.
+static void normal(const generator *g, int64_t begin, int64_t n, const uint32_t *words) {
+    const plb_random_attrs *a = g->call->attrs;
+    float *y = (float *)g->call->out[0].data + begin;
+    for (int64_t i = 0; i < n; i += 2) {
+        const double radius = sqrt(-2 * log(plb_uniform_open(words[i])));
+        const double angle = 6.283185307179586 * plb_uniform_open(words[i + 1]);
+        y[i] = (float)(a->low + a->high * (radius * cos(angle)));
+        if (i + 1 < n) y[i + 1] = (float)(a->low + a->high * (radius * sin(angle)));
+    }
+}
+
+static plb_status run_uniform(void *state, const plb_call *call, plb_stream *stream) {
+    (void)stream;
+    const generator g = generator_of(state, call, 0);
+    each_piece(&g, plb_shape_count(&call->out[0].shape), uniform);
+    return PLB_OK;
+}
+
+static plb_status run_normal(void *state, const plb_call *call, plb_stream *stream) {
+    (void)stream;
+    const generator g = generator_of(state, call, 0);
+    each_piece(&g, plb_shape_count(&call->out[0].shape), normal);
+    return PLB_OK;
+}
+
+// ---------------------------------------------------------------------------- the kernel
+static const char *refuse(const plb_query *q) {
+    if (q->out[0].dtype != PLB_F32) return "f32 only";
+    if (q->op != PLB_OP_dropout) return plain(&q->out[0]) ? NULL : "plain only";
+    if (((const plb_random_attrs *)q->attrs)->channels) return "not for whole channels";
+    return NULL;
+}
+
+static plb_status prepare(const plb_query *q, const char *choice, plb_launch *out) {
+    if (*choice) return plb_fail(PLB_EUNSUPPORTED, "philox has one variant, found %s", choice);
+    const double count = (double)plb_shape_count(&q->out[0].shape);
+    *out = (plb_launch){.state = (void *)plb_vec_of(plb_cpu_isa()),
+                        .run = q->op == PLB_OP_dropout          ? run_dropout
+                               : q->op == PLB_OP_random_uniform ? run_uniform
+                                                                : run_normal,
+                        .flops = count,
+                        .bytes = (q->op == PLB_OP_dropout ? 2 : 1) * count * sizeof(float)};
+    return PLB_OK;
+}
+
+const plb_kernel plb_cpu_random = {
+    .name = "philox", .op = PLB_OP_dropout, .refuse = refuse, .prepare = prepare};
