@@ -8,5 +8,6 @@
 #include "plumb/plan.h"
 #include "plumb/status.h"
 #include "plumb/tensor.h"
+#include "plumb/weights.h"
 
 #endif

@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "cli/train_report.h"
 #include "data/registry.h"
+#include "plumb/weights.h"
 #include "train/loop.h"
 #include "zoo/zoo.h"
 

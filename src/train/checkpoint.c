@@ -32,9 +32,8 @@ plb_status plb_train_progress_push(plb_train_progress *progress, const plb_train
 }
 
 // ---------------------------------------------------------------------------- writing
-// The model's variables that are wanted, where they lie.
-static plb_status list_variables(plb_model *model, bool weights_alone, plb_named_tensor **out,
-                                 size_t *out_count) {
+// All of the model's variables, where they lie.
+static plb_status list_variables(plb_model *model, plb_named_tensor **out, size_t *out_count) {
     int n = plb_model_variable_count(model);
     plb_named_tensor *all = plb_alloc_array((size_t)n + 1, sizeof *all);
     *out = all;
@@ -42,25 +41,12 @@ static plb_status list_variables(plb_model *model, bool weights_alone, plb_named
     if (!all) return plb_fail(PLB_ENOMEM, "out of memory for a list of variables");
     for (int i = 0; i < n; i++) {
         const plb_variable_info info = plb_model_variable_info(model, i);
-        bool weights = info.role == PLB_ROLE_PARAMETER || info.role == PLB_ROLE_BUFFER;
-        if (weights_alone && !weights) continue;
         void *data = plb_variable_data(model, i);
         if (!data) return plb_fail(PLB_EBROKEN, "variable %s: has no value yet", info.name);
         all[(*out_count)++] = (plb_named_tensor){
             info.name, plb_tensor_dense(data, info.type.dtype, &info.type.shape, (plb_layout){0})};
     }
     return PLB_OK;
-}
-
-plb_status plb_weights_write(const char *path, plb_model *model) {
-    plb_named_tensor *tensors = NULL;
-    size_t count = 0;
-    plb_status status = list_variables(model, true, &tensors, &count);
-    // Readers of weights for PyTorch look for this key.
-    const plb_name_value metadata = {"format", "pt"};
-    if (!status) status = plb_safetensors_write(path, tensors, count, &metadata, 1);
-    plb_free(tensors);
-    return status;
 }
 
 // %a keeps every bit of a double.
@@ -121,7 +107,7 @@ plb_status plb_checkpoint_write(const char *path, plb_model *model,
     size_t count = 0;
     plb_status status;
     PLB_TRY_OUT(fill_metadata(&m, options, progress, choices));
-    PLB_TRY_OUT(list_variables(model, false, &tensors, &count));
+    PLB_TRY_OUT(list_variables(model, &tensors, &count));
     status = plb_safetensors_write(path, tensors, count, m.list, m.count);
 out:
     plb_free(tensors);

@@ -55,7 +55,4 @@ PLB_API const char *plb_checkpoint_choices(const plb_checkpoint *checkpoint);
 PLB_API PLB_MUST_USE plb_status plb_checkpoint_load(const plb_checkpoint *checkpoint,
                                                     plb_model *model);
 
-// Parameters and buffers alone, as the peer's state_dict has them.
-PLB_API PLB_MUST_USE plb_status plb_weights_write(const char *path, plb_model *model);
-
 #endif

@@ -107,6 +107,8 @@ struct plb_model {
 
 // Places all variables that have no storage yet in one new slab and initialises them.
 PLB_MUST_USE plb_status plb_model_allocate(plb_model *model);
+// The same, but variable i gets no first value where unset[i], because the caller writes it next.
+PLB_MUST_USE plb_status plb_model_allocate_but(plb_model *model, const bool *unset);
 
 // Grows an array of `size_bytes` elements to hold `need`; PLB_ENOMEM leaves it alive.
 PLB_MUST_USE plb_status plb_reserve(void *array_pointer, int *capacity, int need,

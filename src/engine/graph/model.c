@@ -143,7 +143,7 @@ static void initialise(plb_variable *v, uint64_t seed) {
     }
 }
 
-plb_status plb_model_allocate(plb_model *model) {
+plb_status plb_model_allocate_but(plb_model *model, const bool *unset) {
     size_t total = 0;
     for (int i = 0; i < model->n_variables; i++) {
         const plb_variable *v = &model->variables[i];
@@ -161,10 +161,14 @@ plb_status plb_model_allocate(plb_model *model) {
         v->data = slab;
         slab += padded_bytes(&v->type) + PLB_CACHE_LINE;
         model->slab_bytes[v->role] += padded_bytes(&v->type) + PLB_CACHE_LINE;
-        initialise(v, model->seed);
+        if (!unset || !unset[i]) initialise(v, model->seed);
     }
     plb_model_touch(model);
     return PLB_OK;
+}
+
+plb_status plb_model_allocate(plb_model *model) {
+    return plb_model_allocate_but(model, NULL);
 }
 
 plb_status plb_model_init(plb_model *model, uint64_t seed) {
