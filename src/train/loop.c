@@ -98,16 +98,6 @@ static plb_status build(run *r) {
     return r->lr < 0 ? plb_fail(PLB_EBROKEN, "the program has no learning rate") : PLB_OK;
 }
 
-// First weights from the seed; the random state gets the seed itself, which no initialiser knows.
-static plb_status initialise(run *r) {
-    PLB_TRY(plb_model_init(r->model, r->options->seed));
-    int random = plb_model_find_variable(r->model, "random");
-    if (random < 0) return PLB_OK;
-    uint64_t state[2] = {r->options->seed, 0};
-    plb_tensor from = plb_tensor_dense(state, PLB_U64, &plb_shape_of(2), (plb_layout){0});
-    return plb_variable_write(r->model, random, &from);
-}
-
 static plb_status make_plans(run *r, const char *choices) {
     const plb_train_options *o = r->options;
     plb_plan_options options = {.level = o->level,
@@ -170,7 +160,7 @@ static plb_status set_up(run *r, const plb_checkpoint *resume) {
     if (resume) PLB_TRY(plb_checkpoint_check(resume, o));
     PLB_TRY(open_data(r));
     PLB_TRY(build(r));
-    PLB_TRY(initialise(r));
+    PLB_TRY(plb_model_init(r->model, r->options->seed));
     if (resume) PLB_TRY(take_up(r, resume));
     PLB_TRY(make_plans(r, resume ? plb_checkpoint_choices(resume) : NULL));
     if (resume && o->level != PLB_LEVEL_INTERP) {
