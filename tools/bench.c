@@ -22,10 +22,10 @@ typedef struct bench_case {
 } bench_case;
 
 static const char *const usual[] = {
-    "mnist_cnn:train:plan:64:2", "mnist_cnn:train:plan:64:1",   "mnist_cnn:train:interp:64:2",
-    "resnet50:infer:plan:1:2",   "resnet50:infer:plan:8:2",     "resnet50:infer:plan:32:2",
-    "resnet50:infer:interp:1:2", "vgg16:infer:plan:1:2",        "mobilenet_v2:infer:plan:1:2",
-    "densenet121:infer:plan:1:2", "resnet18:train:plan:16:2",   "resnet50:train:plan:16:2",
+    "mnist_cnn:train:plan:64:2",  "mnist_cnn:train:plan:64:1", "mnist_cnn:train:interp:64:2",
+    "resnet50:infer:plan:1:2",    "resnet50:infer:plan:8:2",   "resnet50:infer:plan:32:2",
+    "resnet50:infer:interp:1:2",  "vgg16:infer:plan:1:2",      "mobilenet_v2:infer:plan:1:2",
+    "densenet121:infer:plan:1:2", "resnet18:train:plan:16:2",  "resnet50:train:plan:16:2",
     "alexnet:train:plan:64:2",
 };
 
@@ -140,8 +140,8 @@ static int run_case(const char *text) {
     plb_model *model = plb_model_new();
     plb_graph *graph = NULL;
     plb_plan *plan = NULL;
-    plb_plan_options options = {.level = level_of(c.level), .threads = c.threads,
-                                .profile = show_ops};
+    plb_plan_options options = {
+        .level = level_of(c.level), .threads = c.threads, .profile = show_ops};
     plb_status status = model ? build(model, &c, &graph) : PLB_ENOMEM;
     if (!status) status = plb_plan_new(graph, &options, &plan);
     if (!status) status = fill_inputs(plan, &c);
@@ -164,6 +164,7 @@ int main(int argc, char **argv) {
             cases++;
         }
     }
-    for (size_t i = 0; !cases && i < sizeof usual / sizeof *usual; i++) result |= run_case(usual[i]);
+    const size_t n_usual = cases ? 0 : sizeof usual / sizeof *usual;
+    for (size_t i = 0; i < n_usual; i++) result |= run_case(usual[i]);
     return result;
 }

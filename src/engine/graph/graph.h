@@ -51,7 +51,7 @@ struct plb_graph {
 
     const char **scopes; // stack of dotted names, each with all that is open
     int n_scopes, scopes_capacity;
-    int next_random;       // ids of random nodes, so that no two draw the same numbers
+    int next_random;        // ids of random nodes, so that no two draw the same numbers
     plb_value random_state; // the read of the random state plus one, 0: none yet
 };
 

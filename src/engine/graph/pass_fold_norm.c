@@ -37,8 +37,7 @@ static void fold(plb_rewrite *rw, int index, int conv_index) {
     plb_scope_enter(to, conv.scope);
     plb_value in[4];
     for (int k = GAMMA; k <= VARIANCE; k++) in[k - 1] = rw->map[norm.in[k]];
-    plb_value scale =
-        plb_mul(to, in[0], plb_rsqrt(to, plb_affine(to, in[3], 1, attrs->eps)));
+    plb_value scale = plb_mul(to, in[0], plb_rsqrt(to, plb_affine(to, in[3], 1, attrs->eps)));
     plb_shape column = {.rank = w_shape.rank, .dim = {w_shape.dim[0]}};
     for (int i = 1; i < column.rank; i++) column.dim[i] = 1;
     plb_value w = plb_mul(to, rw->map[conv.in[1]], plb_reshape(to, scale, &column));

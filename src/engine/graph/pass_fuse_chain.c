@@ -111,8 +111,13 @@ static void emit(fuser *f, int end, int *result) {
     attrs.n_in = n_in;
     attrs.out[0] = n_in + attrs.n_instr - 1;
     for (int i = 0; i < n_in; i++) inputs[i] = f->rw.map[inputs[i]];
-    plb_node node = {.op = PLB_OP_fused, .n_in = n_in, .n_out = 1, .in = inputs, .attrs = &attrs,
-                     .scope = last->scope, .backward = last->backward};
+    plb_node node = {.op = PLB_OP_fused,
+                     .n_in = n_in,
+                     .n_out = 1,
+                     .in = inputs,
+                     .attrs = &attrs,
+                     .scope = last->scope,
+                     .backward = last->backward};
     plb_rewrite_replace(&f->rw, end, &node);
 }
 

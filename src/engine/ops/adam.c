@@ -82,22 +82,20 @@ static void describe(const void *attrs, plb_strbuf *text) {
     plb_strbuf_printf(text,
                       "\"beta1\":%.17g,\"beta2\":%.17g,\"eps\":%.17g,\"weight_decay\":%.17g,"
                       "\"decoupled\":%s",
-                      a->beta1, a->beta2, a->eps, a->weight_decay,
-                      a->decoupled ? "true" : "false");
+                      a->beta1, a->beta2, a->eps, a->weight_decay, a->decoupled ? "true" : "false");
 }
 
 static const plb_adam_attrs adam = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
-static const plb_adam_attrs decayed = {.beta1 = 0.8, .beta2 = 0.99, .eps = 1e-6,
-                                       .weight_decay = 0.1};
-static const plb_adam_attrs adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8,
-                                     .weight_decay = 0.01, .decoupled = 1};
-#define CASE(title, settings)                                                                      \
-    {                                                                                              \
-        .name = title,                                                                             \
-        .in = {PLB_T(3, 7),        PLB_T(3, 7),        PLB_T(3, 7),                                \
-               PLB_T(3, 7),        {.dtype = PLB_F32}, {.dtype = PLB_F32}},                        \
-        .n_in = 6, .attrs = settings, .low = {[V] = 0, [LR] = 1e-3, [STEP] = 1},                   \
-        .high = {[V] = 1, [LR] = 1e-1, [STEP] = 5}, .no_gradient = true                            \
+static const plb_adam_attrs decayed = {
+    .beta1 = 0.8, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.1};
+static const plb_adam_attrs adamw = {
+    .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .decoupled = 1};
+#define CASE(title, settings)                                                       \
+    {                                                                               \
+        .name = title, .in = {PLB_T(3, 7), PLB_T(3, 7),        PLB_T(3, 7),         \
+                              PLB_T(3, 7), {.dtype = PLB_F32}, {.dtype = PLB_F32}}, \
+        .n_in = 6, .attrs = settings, .low = {[V] = 0, [LR] = 1e-3, [STEP] = 1},    \
+        .high = {[V] = 1, [LR] = 1e-1, [STEP] = 5}, .no_gradient = true             \
     }
 static const plb_sample samples[] = {
     CASE("adam", &adam),

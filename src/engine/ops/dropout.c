@@ -54,15 +54,20 @@ static void describe(const void *attrs, plb_strbuf *text) {
 static const plb_random_attrs half = {.p = 0.5, .id = 1}, few = {.p = 0.1, .id = 2},
                               never = {.p = 0, .id = 3}, always = {.p = 1, .id = 4},
                               channels = {.p = 0.4, .id = 5, .channels = 1};
-#define CASE(title, settings, ...)                                                                 \
-    {                                                                                              \
-        .name = title, .in = {PLB_T(__VA_ARGS__), STATE}, .n_in = 2, .attrs = settings,            \
-        .high = {0, 1000}                                                                          \
+#define CASE(title, settings, ...)                                                                \
+    {                                                                                             \
+        .name = title, .in = {PLB_T(__VA_ARGS__), STATE}, .n_in = 2, .attrs = settings, .high = { \
+            0,                                                                                    \
+            1000                                                                                  \
+        }                                                                                         \
     }
 static const plb_sample samples[] = {
-    CASE("half", &half, 4, 9),         CASE("few", &few, 37),
-    CASE("never", &never, 3, 2),       CASE("always", &always, 5),
-    CASE("channels", &channels, 3, 5, 2, 2), CASE("empty", &half, 0, 3),
+    CASE("half", &half, 4, 9),
+    CASE("few", &few, 37),
+    CASE("never", &never, 3, 2),
+    CASE("always", &always, 5),
+    CASE("channels", &channels, 3, 5, 2, 2),
+    CASE("empty", &half, 0, 3),
 };
 
 const plb_op plb_op_dropout = {.name = "dropout",

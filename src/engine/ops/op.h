@@ -75,11 +75,11 @@ typedef struct plb_sample {
     const void *attrs;
     // Range of uniform values, [-1, 1] when both are 0. Of an integer input: both ends included.
     double low[PLB_SAMPLE_INPUTS], high[PLB_SAMPLE_INPUTS];
-    unsigned absent;   // bit i: input i is not given
-    unsigned distinct; // bit i: no two elements of input i are equal (max, sort)
+    unsigned absent;         // bit i: input i is not given
+    unsigned distinct;       // bit i: no two elements of input i are equal (max, sort)
     unsigned no_gradient_of; // bit i: the op refuses the gradient of input i (class weights)
-    bool no_gradient;  // the gradient is not checked: kinks or integers all over
-    bool f32_only;     // the other float types would say nothing more
+    bool no_gradient;        // the gradient is not checked: kinks or integers all over
+    bool f32_only;           // the other float types would say nothing more
 } plb_sample;
 
 typedef struct plb_op {

@@ -12,8 +12,7 @@ plb_status plb_random_check_state(const plb_type *type, const char *op) {
     if (type->dtype == PLB_U64 && type->shape.rank == 1 && type->shape.dim[0] == 2) return PLB_OK;
     char text[160];
     return plb_fail(PLB_EINVAL, "%s: expected a random state u64 [2], found %s %s", op,
-                    plb_dtype_name(type->dtype),
-                    plb_shape_format(&type->shape, text, sizeof text));
+                    plb_dtype_name(type->dtype), plb_shape_format(&type->shape, text, sizeof text));
 }
 
 static plb_status infer(plb_signature *s) {
@@ -71,13 +70,25 @@ static void describe(const void *attrs, plb_strbuf *text) {
 static const plb_random_attrs unit = {.high = 1, .id = 3, .type = PLB_T(5, 7)};
 static const plb_random_attrs wide = {.low = -2, .high = 5, .id = 4, .type = PLB_T(3)};
 static const plb_random_attrs none = {.high = 1, .type = PLB_T(0, 4)};
-#define CASES                                                                                      \
-    {.name = "unit", .in = {STATE}, .n_in = 1, .attrs = &unit, .high = {1000}, .no_gradient = true,\
-     .f32_only = true},                                                                            \
-    {.name = "wide", .in = {STATE}, .n_in = 1, .attrs = &wide, .high = {1000}, .no_gradient = true,\
-     .f32_only = true},                                                                            \
-    {.name = "empty", .in = {STATE}, .n_in = 1, .attrs = &none, .high = {9}, .no_gradient = true,  \
-     .f32_only = true}
+#define CASES                                                                   \
+    {.name = "unit",                                                            \
+     .in = {STATE},                                                             \
+     .n_in = 1,                                                                 \
+     .attrs = &unit,                                                            \
+     .high = {1000},                                                            \
+     .no_gradient = true,                                                       \
+     .f32_only = true},                                                         \
+        {.name = "wide",                                                        \
+         .in = {STATE},                                                         \
+         .n_in = 1,                                                             \
+         .attrs = &wide,                                                        \
+         .high = {1000},                                                        \
+         .no_gradient = true,                                                   \
+         .f32_only = true},                                                     \
+    {                                                                           \
+        .name = "empty", .in = {STATE}, .n_in = 1, .attrs = &none, .high = {9}, \
+        .no_gradient = true, .f32_only = true                                   \
+    }
 static const plb_sample samples[] = {CASES};
 
 const plb_op plb_op_random_uniform = {.name = "random_uniform",
@@ -106,8 +117,8 @@ plb_value plb_random_state(plb_graph *graph) {
     plb_scope_enter(graph, "");
     plb_value state = plb_param(graph, "random", PLB_U64, &plb_shape_of(2), PLB_ROLE_STATE,
                                 (plb_init){.kind = PLB_INIT_SEED});
-    plb_value next = plb_add(graph, state, plb_constant(graph, PLB_U64, &plb_shape_of(2),
-                                                        (uint64_t[]){0, 1}));
+    plb_value next =
+        plb_add(graph, state, plb_constant(graph, PLB_U64, &plb_shape_of(2), (uint64_t[]){0, 1}));
     plb_assign(graph, plb_value_variable(graph, state), next);
     plb_scope_pop(graph);
     if (!graph->status) graph->random_state = state + 1;
@@ -117,8 +128,8 @@ plb_value plb_random_state(plb_graph *graph) {
 static plb_value draw(plb_graph *graph, plb_op_id op, plb_dtype dtype, const plb_shape *shape,
                       double low, double high) {
     plb_value state = plb_random_state(graph);
-    plb_random_attrs attrs = {.low = low, .high = high, .id = graph->next_random++,
-                              .type = {dtype, *shape}};
+    plb_random_attrs attrs = {
+        .low = low, .high = high, .id = graph->next_random++, .type = {dtype, *shape}};
     return plb_emit(graph, op, &state, 1, &attrs);
 }
 

@@ -52,8 +52,8 @@ static plb_status ref(const plb_call *call) {
         double step = grad;
         if (m->data) {
             int64_t place = plb_tensor_offset_linear(m, i);
-            double moment = a->momentum * plb_load_f64(m->data, m->dtype, place) +
-                            (1 - a->dampening) * grad;
+            double moment =
+                a->momentum * plb_load_f64(m->data, m->dtype, place) + (1 - a->dampening) * grad;
             plb_tensor *out = &call->out[1];
             plb_store_f64(out->data, out->dtype, plb_tensor_offset_linear(out, i), moment);
             step = a->nesterov ? grad + a->momentum * moment : moment;
@@ -76,10 +76,10 @@ static const plb_sgd_attrs momentum = {.momentum = 0.9, .weight_decay = 1e-2};
 static const plb_sgd_attrs dampened = {.momentum = 0.5, .dampening = 0.25};
 static const plb_sgd_attrs nesterov = {.momentum = 0.9, .nesterov = 1};
 static const plb_sgd_attrs bare = {.weight_decay = 0.1};
-#define CASE(title, settings, missing)                                                             \
-    {                                                                                              \
-        .name = title, .in = {PLB_T(3, 7), PLB_T(3, 7), PLB_T(3, 7), {.dtype = PLB_F32}},          \
-        .n_in = 4, .attrs = settings, .absent = missing, .no_gradient = true                       \
+#define CASE(title, settings, missing)                                                    \
+    {                                                                                     \
+        .name = title, .in = {PLB_T(3, 7), PLB_T(3, 7), PLB_T(3, 7), {.dtype = PLB_F32}}, \
+        .n_in = 4, .attrs = settings, .absent = missing, .no_gradient = true              \
     }
 static const plb_sample samples[] = {
     CASE("momentum", &momentum, 0),
