@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loops of a plb_vec, included once an instruction set by a file that defines PLB_VEC_TABLE.
+#ifndef PLB_ENGINE_DEVICE_CPU_VEC_BODY_H
+#define PLB_ENGINE_DEVICE_CPU_VEC_BODY_H
+
 #include "engine/device/cpu/vec.h"
 #include "engine/device/cpu/vec_math.h"
 #include "engine/ops/pointwise.h"
@@ -26,10 +29,10 @@ static float remainder_f32(float a, float b) { // the sign of b
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
-#define TRUTH(condition) ((condition) ? 1.0f : 0.0f)
+#define PLB_TRUTH(condition) ((condition) ? 1.0f : 0.0f)
 
 // Operands a, b, c and attributes alpha, beta; pointwise.c has the definitions.
-#define OPS(X)                                                                      \
+#define PLB_VEC_OPS(X)                                                                      \
     X(neg, -a)                                                                      \
     X(abs, fabsf(a))                                                                \
     X(sign, sign_f32(a))                                                            \
@@ -61,8 +64,8 @@ static float remainder_f32(float a, float b) { // the sign of b
     X(ceil, ceilf(a))                                                               \
     X(round, rintf(a))                                                              \
     X(trunc, truncf(a))                                                             \
-    X(isnan, TRUTH(a != a))                                                         \
-    X(not, TRUTH(a == 0))                                                           \
+    X(isnan, PLB_TRUTH(a != a))                                                         \
+    X(not, PLB_TRUTH(a == 0))                                                           \
     X(affine, fma_f32(alpha, a, beta))                                              \
     X(add, a + b)                                                                   \
     X(sub, a - b)                                                                   \
@@ -72,19 +75,19 @@ static float remainder_f32(float a, float b) { // the sign of b
     X(max, greatest(a, b))                                                          \
     X(prelu, a > 0 ? a : b * a)                                                     \
     X(relu_grad, b > 0 ? a : 0.0f)                                                  \
-    X(eq, TRUTH(a == b))                                                            \
-    X(ne, TRUTH(a != b))                                                            \
-    X(lt, TRUTH(a < b))                                                             \
-    X(le, TRUTH(a <= b))                                                            \
-    X(gt, TRUTH(a > b))                                                             \
-    X(ge, TRUTH(a >= b))                                                            \
-    X(and, TRUTH(a != 0 && b != 0))                                                 \
-    X(or, TRUTH(a != 0 || b != 0))                                                  \
-    X(xor, TRUTH((a != 0) != (b != 0)))                                             \
+    X(eq, PLB_TRUTH(a == b))                                                            \
+    X(ne, PLB_TRUTH(a != b))                                                            \
+    X(lt, PLB_TRUTH(a < b))                                                             \
+    X(le, PLB_TRUTH(a <= b))                                                            \
+    X(gt, PLB_TRUTH(a > b))                                                             \
+    X(ge, PLB_TRUTH(a >= b))                                                            \
+    X(and, PLB_TRUTH(a != 0 && b != 0))                                                 \
+    X(or, PLB_TRUTH(a != 0 || b != 0))                                                  \
+    X(xor, PLB_TRUTH((a != 0) != (b != 0)))                                             \
     X(where, a != 0 ? b : c)
 
 // Operands that an op lacks are read as another copy of a, which the compiler drops.
-#define DEFINE(op, expression)                                                    \
+#define PLB_VEC_DEFINE(op, expression)                                                    \
     static void op_##op(const plb_vec_args *v) {                                  \
         const float *pa = v->a, *pb = v->b, *pc = v->c;                           \
         const float alpha = v->alpha, beta = v->beta;                             \
@@ -96,8 +99,8 @@ static float remainder_f32(float a, float b) { // the sign of b
             py[i] = (expression);                                                 \
         }                                                                         \
     }
-OPS(DEFINE)
-#undef DEFINE
+PLB_VEC_OPS(PLB_VEC_DEFINE)
+#undef PLB_VEC_DEFINE
 
 // Whether all are angles that quarter_turns takes.
 static bool moderate(const float *a, int64_t n) {
@@ -158,7 +161,7 @@ static void from_bf16(float *y, const uint16_t *a, int64_t n) {
 
 static void from_bool(float *y, const uint8_t *a, int64_t n) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] = TRUTH(a[i] != 0);
+    for (int64_t i = 0; i < n; i++) y[i] = PLB_TRUTH(a[i] != 0);
 }
 
 static void to_f16(uint16_t *y, const float *a, int64_t n) {
@@ -200,7 +203,7 @@ static void scale_shifted(float *y, const float *a, const float *b, float shift,
 
 enum { CHAIN = 512 }; // elements that are summed in f32 before the sum goes to f64
 
-#define CHAINED(name, parameters, term)                                         \
+#define PLB_VEC_CHAINED(name, parameters, term)                                         \
     static double name parameters {                                             \
         double total = 0;                                                       \
         for (int64_t begin = 0; begin < n; begin += CHAIN) {                    \
@@ -213,10 +216,10 @@ enum { CHAIN = 512 }; // elements that are summed in f32 before the sum goes to 
         }                                                                       \
         return total;                                                           \
     }
-CHAINED(sum_of, (const float *a, int64_t n), a[i])
-CHAINED(sum_abs, (const float *a, int64_t n), fabsf(a[i]))
-CHAINED(dot, (const float *a, const float *b, int64_t n), a[i] * b[i])
-#undef CHAINED
+PLB_VEC_CHAINED(sum_of, (const float *a, int64_t n), a[i])
+PLB_VEC_CHAINED(sum_abs, (const float *a, int64_t n), fabsf(a[i]))
+PLB_VEC_CHAINED(dot, (const float *a, const float *b, int64_t n), a[i] * b[i])
+#undef PLB_VEC_CHAINED
 
 static double sum_squares(const float *a, double shift, int64_t n) {
     double sum = 0;
@@ -350,7 +353,7 @@ PLB_INLINE float same(float a) {
 }
 
 // Four rows at a time, so that a partial sum is loaded and stored once for four additions.
-#define COLUMNS_SUM(name, term)                                                              \
+#define PLB_VEC_COLUMNS_SUM(name, term) \
     static void name##_tile(double *acc, const float *a, int64_t rows, int64_t stride,       \
                             int64_t n) {                                                     \
         float part[COLUMNS] = {0};                                                           \
@@ -376,9 +379,9 @@ PLB_INLINE float same(float a) {
             }                                                                                \
         }                                                                                    \
     }
-COLUMNS_SUM(columns_sum, same)
-COLUMNS_SUM(columns_abs, fabsf)
-#undef COLUMNS_SUM
+PLB_VEC_COLUMNS_SUM(columns_sum, same)
+PLB_VEC_COLUMNS_SUM(columns_abs, fabsf)
+#undef PLB_VEC_COLUMNS_SUM
 
 static void columns_squares(double *acc, const double *shift, const float *a, int64_t rows,
                             int64_t stride, int64_t n) {
@@ -391,7 +394,7 @@ static void columns_squares(double *acc, const double *shift, const float *a, in
     }
 }
 
-#define COLUMNS_FOLD(name, expression)                                                       \
+#define PLB_VEC_COLUMNS_FOLD(name, expression) \
     static void name(double *acc, const float *a, int64_t rows, int64_t stride, int64_t n) { \
         for (int64_t r = 0; r < rows; r++, a += stride) {                                    \
             _Pragma("omp simd") for (int64_t j = 0; j < n; j++) {                            \
@@ -400,17 +403,17 @@ static void columns_squares(double *acc, const double *shift, const float *a, in
             }                                                                                \
         }                                                                                    \
     }
-COLUMNS_FOLD(columns_product, x *y)
-COLUMNS_FOLD(columns_max, y != y || y >= x ? y : x)
-COLUMNS_FOLD(columns_min, y != y || y <= x ? y : x)
-#undef COLUMNS_FOLD
+PLB_VEC_COLUMNS_FOLD(columns_product, x *y)
+PLB_VEC_COLUMNS_FOLD(columns_max, y != y || y >= x ? y : x)
+PLB_VEC_COLUMNS_FOLD(columns_min, y != y || y <= x ? y : x)
+#undef PLB_VEC_COLUMNS_FOLD
 
 const plb_vec PLB_VEC_TABLE = {
     .op =
         {
-#define ROW(op, expression) [PLB_OP_##op] = op_##op,
-            OPS(ROW)
-#undef ROW
+#define PLB_VEC_ROW(op, expression) [PLB_OP_##op] = op_##op,
+            PLB_VEC_OPS(PLB_VEC_ROW)
+#undef PLB_VEC_ROW
                 [PLB_OP_sin] = op_sin,
             [PLB_OP_cos] = op_cos,
             [PLB_OP_pow] = op_pow,
@@ -444,3 +447,5 @@ const plb_vec PLB_VEC_TABLE = {
     .columns_max = columns_max,
     .columns_min = columns_min,
 };
+
+#endif

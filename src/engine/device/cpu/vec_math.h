@@ -20,10 +20,10 @@ PLB_INLINE float fma_f32(float a, float b, float c) {
 #endif
 }
 
-#define LN2_HIGH    0x1.62e4p-1f // with few bits: products with exponents are exact
-#define LN2_LOW     1.42860682e-6f
-#define LOG2_E      1.44269504f
-#define ROUND_MAGIC 12582912.0f // 1.5 2^23: adding it rounds to an integer in the low bits
+#define PLB_LN2_HIGH    0x1.62e4p-1f // with few bits: products with exponents are exact
+#define PLB_LN2_LOW     1.42860682e-6f
+#define PLB_LOG2_E      1.44269504f
+#define PLB_ROUND_MAGIC 12582912.0f // 1.5 2^23: adding it rounds to an integer in the low bits
 
 // 2^n for -126 <= n <= 127.
 PLB_INLINE float power_of_two(int32_t n) {
@@ -32,9 +32,9 @@ PLB_INLINE float power_of_two(int32_t n) {
 
 // x = n log 2 + r with |r| <= log(2) / 2. A NaN goes through r; n is some small number then.
 PLB_INLINE float split_exponent(float x, int32_t *n) {
-    float t = fma_f32(x, LOG2_E, ROUND_MAGIC), rounded = t - ROUND_MAGIC;
-    *n = (int32_t)(plb_bits_of_f32(t) - plb_bits_of_f32(ROUND_MAGIC));
-    return fma_f32(rounded, -LN2_LOW, fma_f32(rounded, -LN2_HIGH, x));
+    float t = fma_f32(x, PLB_LOG2_E, PLB_ROUND_MAGIC), rounded = t - PLB_ROUND_MAGIC;
+    *n = (int32_t)(plb_bits_of_f32(t) - plb_bits_of_f32(PLB_ROUND_MAGIC));
+    return fma_f32(rounded, -PLB_LN2_LOW, fma_f32(rounded, -PLB_LN2_HIGH, x));
 }
 
 // e^r - 1 for |r| <= log(2) / 2.
@@ -84,7 +84,7 @@ PLB_INLINE float log_f32(float x) {
     uint32_t steps = bits - 0x3f3504f3u; // from 1 / sqrt(2)
     float n = (float)((int32_t)steps >> 23) - (tiny ? 23.0f : 0.0f);
     float f = plb_f32_of_bits((steps & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
-    float y = fma_f32(n, LN2_HIGH, f + fma_f32(n, LN2_LOW, log1p_rest(f)));
+    float y = fma_f32(n, PLB_LN2_HIGH, f + fma_f32(n, PLB_LN2_LOW, log1p_rest(f)));
     y = x == INFINITY ? INFINITY : y;
     y = x == 0 ? -INFINITY : y;
     return x >= 0 ? y : NAN;
