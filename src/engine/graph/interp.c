@@ -2,31 +2,15 @@
 // Level interp: the program as it was written, op by op. For every node the kernel is looked up,
 // its outputs are allocated, it runs, and what nobody needs any more is freed, as eager frameworks
 // do. No passes, no layouts, no sharing but views. What is kept from run to run is what those
-// frameworks keep too: prepared kernels, found again by the node.
+// frameworks keep too: prepared kernels, found again by the node. What runs inside of a region
+// counts as that of the node that owns it.
 #include <omp.h>
 #include <string.h>
 
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "base/core/status.h"
-#include "engine/graph/plan.h"
-
-typedef struct prepared {
-    plb_step step; // kernel and launch
-    bool ready;
-} prepared;
-
-typedef struct plb_interp {
-    const plb_graph *graph;
-    plb_tensor *tensors; // of each value, in this run
-    plb_value *root;     // of each value: whose memory it sees
-    void **owned;        // memory of roots that this run allocated, NULL else
-    void **bound;        // memory of inputs, kept
-    int *uses;           // of each value: consumers in all
-    int *left;           // of each root: uses still to come in this run
-    bool *copies;        // of each node: a read whose variable is assigned while it is in use
-    prepared *kernels;   // of each node
-} plb_interp;
+#include "engine/graph/interp.h"
 
 static plb_layout plain(void) {
     return (plb_layout){0};
@@ -38,7 +22,7 @@ static plb_status find_copies(plb_interp *interp) {
     if (!seen) return plb_fail(PLB_ENOMEM, "out of memory for an interpreter");
     for (int i = 0; i < graph->n_nodes; i++) {
         if (graph->nodes[i].op == PLB_OP_read) {
-            interp->copies[i] = plb_read_outlives_assign(graph, i, seen);
+            interp->nodes[i].copies = plb_read_outlives_assign(graph, i, seen);
         }
     }
     plb_free(seen);
@@ -60,6 +44,18 @@ static plb_status bind_inputs(plb_interp *interp) {
     return PLB_OK;
 }
 
+static plb_status interp_new(const plb_graph *graph, plb_interp **out);
+
+static plb_status make_regions(plb_interp *interp) {
+    for (int i = 0; i < interp->graph->n_nodes; i++) {
+        for (int r = 0; r < PLB_MAX_REGIONS; r++) {
+            const plb_graph *region = interp->graph->nodes[i].region[r];
+            if (region) PLB_TRY(interp_new(region, &interp->nodes[i].region[r]));
+        }
+    }
+    return PLB_OK;
+}
+
 static plb_status interp_new(const plb_graph *graph, plb_interp **out) {
     plb_interp *interp = *out = plb_alloc(sizeof *interp);
     if (!interp) return plb_fail(PLB_ENOMEM, "out of memory for an interpreter");
@@ -71,10 +67,9 @@ static plb_status interp_new(const plb_graph *graph, plb_interp **out) {
     interp->bound = plb_alloc_array(n, sizeof *interp->bound);
     interp->uses = plb_alloc_array(n, sizeof *interp->uses);
     interp->left = plb_alloc_array(n, sizeof *interp->left);
-    interp->copies = plb_alloc_array(m, sizeof *interp->copies);
-    interp->kernels = plb_alloc_array(m, sizeof *interp->kernels);
+    interp->nodes = plb_alloc_array(m, sizeof *interp->nodes);
     if (!interp->tensors || !interp->root || !interp->owned || !interp->bound || !interp->uses ||
-        !interp->left || !interp->copies || !interp->kernels) {
+        !interp->left || !interp->nodes) {
         return plb_fail(PLB_ENOMEM, "out of memory for an interpreter");
     }
     for (int i = 0; i < graph->n_nodes; i++) {
@@ -85,18 +80,27 @@ static plb_status interp_new(const plb_graph *graph, plb_interp **out) {
     }
     for (int i = 0; i < graph->n_outputs; i++) interp->uses[graph->outputs[i].value]++;
     PLB_TRY(find_copies(interp));
-    return bind_inputs(interp);
+    return make_regions(interp);
 }
 
 plb_status plb_interp_new(plb_plan *plan, const plb_graph *graph) {
-    return interp_new(graph, &plan->interp);
+    PLB_TRY(interp_new(graph, &plan->interp));
+    return bind_inputs(plan->interp);
+}
+
+void plb_interp_drop(plb_interp *interp) {
+    for (int i = 0; i < interp->graph->n_values; i++) {
+        plb_free(interp->owned[i]);
+        interp->owned[i] = NULL;
+    }
 }
 
 void plb_interp_free(plb_interp *interp) {
     if (!interp) return;
-    for (int i = 0; i < interp->graph->n_nodes && interp->kernels; i++) {
-        plb_launch *launch = &interp->kernels[i].step.launch;
-        if (launch->release) launch->release(launch->state);
+    for (int i = 0; i < interp->graph->n_nodes && interp->nodes; i++) {
+        plb_interp_node *node = &interp->nodes[i];
+        if (node->step.launch.release) node->step.launch.release(node->step.launch.state);
+        for (int r = 0; r < PLB_MAX_REGIONS; r++) plb_interp_free(node->region[r]);
     }
     for (int i = 0; i < interp->graph->n_values; i++) {
         if (interp->owned) plb_free(interp->owned[i]);
@@ -108,8 +112,7 @@ void plb_interp_free(plb_interp *interp) {
     plb_free(interp->bound);
     plb_free(interp->uses);
     plb_free(interp->left);
-    plb_free(interp->copies);
-    plb_free(interp->kernels);
+    plb_free(interp->nodes);
     plb_free(interp);
 }
 
@@ -138,7 +141,7 @@ static plb_status read_variable(plb_plan *plan, plb_interp *interp, int index) {
     const plb_variable *v =
         &plan->model->variables[((const plb_variable_attrs *)node->attrs)->variable];
     plb_tensor whole = plb_tensor_dense(v->data, v->type.dtype, &v->type.shape, plain());
-    if (interp->copies[index]) {
+    if (interp->nodes[index].copies) {
         PLB_TRY(allocate(interp, node->out));
         return plb_tensor_copy(&interp->tensors[node->out], &whole);
     }
@@ -167,15 +170,9 @@ static plb_status run_frame(plb_plan *plan, plb_interp *interp, int index) {
     return PLB_OK;
 }
 
-enum { FEW = 16 };
-
-typedef struct operands {
-    plb_tensor few[FEW], *all; // inputs, then outputs
-} operands;
-
-static plb_status gather(plb_interp *interp, const plb_node *node, operands *o) {
+static plb_status gather(plb_interp *interp, const plb_node *node, plb_interp_operands *o) {
     size_t n = (size_t)(node->n_in + node->n_out);
-    o->all = n <= FEW ? o->few : plb_alloc_array(n, sizeof *o->all);
+    o->all = n <= sizeof o->few / sizeof *o->few ? o->few : plb_alloc_array(n, sizeof *o->all);
     if (!o->all) return plb_fail(PLB_ENOMEM, "out of memory for operands");
     for (int k = 0; k < node->n_in; k++) {
         o->all[k] =
@@ -199,9 +196,10 @@ static bool run_view(plb_interp *interp, const plb_node *node) {
     return true;
 }
 
-static plb_status prepare(plb_plan *plan, plb_interp *interp, int index, const operands *o) {
+static plb_status prepare(plb_plan *plan, plb_interp *interp, int index,
+                          const plb_interp_operands *o) {
     const plb_node *node = &interp->graph->nodes[index];
-    prepared *p = &interp->kernels[index];
+    plb_interp_node *p = &interp->nodes[index];
     if (p->ready) return PLB_OK;
     plb_query q = {.op = node->op,
                    .attrs = node->attrs,
@@ -217,10 +215,10 @@ static plb_status prepare(plb_plan *plan, plb_interp *interp, int index, const o
     return PLB_OK;
 }
 
-static plb_status launch(plb_plan *plan, plb_interp *interp, int index, operands *o) {
+static plb_status launch(plb_plan *plan, plb_interp *interp, int index, plb_interp_operands *o) {
     const plb_node *node = &interp->graph->nodes[index];
     PLB_TRY(prepare(plan, interp, index, o));
-    const plb_launch *l = &interp->kernels[index].step.launch;
+    const plb_launch *l = &interp->nodes[index].step.launch;
     void *workspace = l->workspace_bytes ? plb_alloc_slab(l->workspace_bytes) : NULL;
     void *packed = l->pack ? plb_alloc_slab(l->packed_bytes) : NULL;
     plb_status status = PLB_OK;
@@ -244,11 +242,12 @@ static plb_status launch(plb_plan *plan, plb_interp *interp, int index, operands
 
 static plb_status run_compute(plb_plan *plan, plb_interp *interp, int index) {
     const plb_node *node = &interp->graph->nodes[index];
-    operands o;
+    plb_interp_operands o;
     if (run_view(interp, node)) return PLB_OK;
     for (int k = 0; k < node->n_out; k++) PLB_TRY(allocate(interp, node->out + k));
     PLB_TRY(gather(interp, node, &o));
-    plb_status status = launch(plan, interp, index, &o);
+    plb_status status = node->region[0] ? plb_interp_run_regions(plan, interp, index, &o)
+                                        : launch(plan, interp, index, &o);
     if (o.all != o.few) plb_free(o.all);
     return status;
 }
@@ -268,12 +267,9 @@ static plb_status run_node(plb_plan *plan, plb_interp *interp, int index) {
     return PLB_OK;
 }
 
-static plb_status run_graph(plb_plan *plan, plb_interp *interp) {
+plb_status plb_interp_run_graph(plb_plan *plan, plb_interp *interp) {
     const plb_graph *graph = interp->graph;
-    for (int i = 0; i < graph->n_values; i++) { // outputs of the last run
-        plb_free(interp->owned[i]);
-        interp->owned[i] = NULL;
-    }
+    plb_interp_drop(interp); // outputs of the last run
     for (int i = 0; i < graph->n_nodes; i++) {
         int64_t begin = plan->options.profile ? plb_now_ns() : 0;
         plb_status status = run_node(plan, interp, i);
@@ -283,14 +279,14 @@ static plb_status run_graph(plb_plan *plan, plb_interp *interp) {
                                     plb_op_of(node->op)->name);
         }
         if (!plan->options.profile) continue;
-        interp->kernels[i].step.time_ns += plb_now_ns() - begin;
-        interp->kernels[i].step.calls++;
+        interp->nodes[i].step.time_ns += plb_now_ns() - begin;
+        interp->nodes[i].step.calls++;
     }
     return PLB_OK;
 }
 
 plb_status plb_interp_run(plb_plan *plan) {
-    PLB_TRY(run_graph(plan, plan->interp));
+    PLB_TRY(plb_interp_run_graph(plan, plan->interp));
     for (int i = 0; i < plan->interp->graph->n_nodes; i++) {
         if (plan->interp->graph->nodes[i].op != PLB_OP_assign) continue;
         plb_model_touch(plan->model);
@@ -345,7 +341,7 @@ plb_plan_op plb_interp_op_info(const plb_plan *plan, int index) {
     int i = compute_node(graph, index);
     if (i < 0) return (plb_plan_op){.op = ""};
     const plb_node *node = &graph->nodes[i];
-    const plb_step *step = &plan->interp->kernels[i].step;
+    const plb_step *step = &plan->interp->nodes[i].step;
     double bytes = 0;
     for (int k = 0; k < node->n_in + node->n_out; k++) {
         plb_value v = k < node->n_in ? node->in[k] : node->out + (k - node->n_in);
@@ -355,7 +351,9 @@ plb_plan_op plb_interp_op_info(const plb_plan *plan, int index) {
     }
     return (plb_plan_op){.op = plb_op_of(node->op)->name,
                          .scope = node->scope,
-                         .kernel = step->kernel ? step->kernel->name : "view",
+                         .kernel = step->kernel      ? step->kernel->name
+                                   : node->region[0] ? "regions"
+                                                     : "view",
                          .choice = step->choice,
                          .refused = step->refused ? step->refused : "",
                          .flops = step->launch.flops,
@@ -368,6 +366,6 @@ plb_plan_op plb_interp_op_info(const plb_plan *plan, int index) {
 
 void plb_interp_reset_times(plb_plan *plan) {
     for (int i = 0; i < plan->interp->graph->n_nodes; i++) {
-        plan->interp->kernels[i].step.calls = plan->interp->kernels[i].step.time_ns = 0;
+        plan->interp->nodes[i].step.calls = plan->interp->nodes[i].step.time_ns = 0;
     }
 }

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interpreter's insides: interp.c runs a graph node by node, interp_region.c the nodes that own
+// regions. A region has an interpreter of its own, made with that of the graph around it and kept,
+// so that its kernels are prepared once.
+#ifndef PLB_ENGINE_GRAPH_INTERP_H
+#define PLB_ENGINE_GRAPH_INTERP_H
+
+#include "engine/graph/plan.h"
+
+// Of each node.
+typedef struct plb_interp_node {
+    plb_step step; // kernel and launch
+    bool ready;
+    bool copies; // a read whose variable is assigned while it is in use
+    struct plb_interp *region[PLB_MAX_REGIONS];
+} plb_interp_node;
+
+typedef struct plb_interp {
+    const plb_graph *graph;
+    plb_tensor *tensors; // of each value, in this run
+    plb_value *root;     // of each value: whose memory it sees
+    void **owned;        // memory of roots that this run allocated, NULL else
+    void **bound;        // memory of a program's inputs, kept; regions are handed theirs
+    int *uses;           // of each value: consumers in all
+    int *left;           // of each root: uses still to come in this run
+    plb_interp_node *nodes;
+} plb_interp;
+
+// A node's operands while it runs.
+typedef struct plb_interp_operands {
+    plb_tensor few[16], *all; // inputs, then outputs
+} plb_interp_operands;
+
+// interp.c. The error names the node. What the run allocated and did not free, the outputs among
+// it, stays until the next run or plb_interp_drop.
+PLB_MUST_USE plb_status plb_interp_run_graph(plb_plan *plan, plb_interp *interp);
+void plb_interp_drop(plb_interp *interp);
+
+// interp_region.c: runs the if, loop or scan `node`, whose outputs are allocated. Carried outputs
+// may change the memory that they own.
+PLB_MUST_USE plb_status plb_interp_run_regions(plb_plan *plan, plb_interp *interp, int node,
+                                               const plb_interp_operands *operands);
+
+#endif
