@@ -240,8 +240,8 @@ static plb_status open_cifar(const char *folder, plb_data_split split,
     return open_folder(folder, split, false, &pictures, out);
 }
 
-static plb_status open_stored(const known *set, plb_data_split split, const plb_dataset_options *options,
-                              plb_dataset **out) {
+static plb_status open_stored(const known *set, plb_data_split split,
+                              const plb_dataset_options *options, plb_dataset **out) {
     plb_arena *arena = plb_arena_new();
     if (!arena) return plb_fail(PLB_ENOMEM, "%s: no memory to look for it", set->shown.name);
     const char *folder;
@@ -253,8 +253,8 @@ static plb_status open_stored(const known *set, plb_data_split split, const plb_
     return status;
 }
 
-plb_status plb_dataset_open(const char *name, plb_data_split split, const plb_dataset_options *options,
-                            plb_dataset **out) {
+plb_status plb_dataset_open(const char *name, plb_data_split split,
+                            const plb_dataset_options *options, plb_dataset **out) {
     static const plb_dataset_options none;
     const known *set;
     if (!options) options = &none;

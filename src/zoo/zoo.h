@@ -31,11 +31,11 @@ PLB_API PLB_MUST_USE plb_status plb_zoo_find(const char *name, const plb_zoo_inf
 PLB_API bool plb_zoo_log_probabilities(const plb_zoo_info *info);
 
 typedef struct plb_zoo_options {
-    int64_t batch;    // 0: the model's default for the task
-    int64_t size;     // height and width of the input; 0: the model's default
-    int64_t classes;  // 0: the model's default
-    bool no_dropout;  // every dropout and stochastic depth gets p = 0, for proofs
-    double smoothing; // label smoothing of the cross entropy
+    int64_t batch;       // 0: the model's default for the task
+    int64_t size;        // height and width of the input; 0: the model's default
+    int64_t classes;     // 0: the model's default
+    bool no_dropout;     // every dropout and stochastic depth gets p = 0, for proofs
+    double smoothing;    // label smoothing of the cross entropy
     const char *program; // name of the program; NULL: "infer", "eval", "train"
 } plb_zoo_options;
 

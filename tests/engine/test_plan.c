@@ -177,9 +177,8 @@ static void errors_name_the_place(void) {
     plb_model_free(model);
 }
 
-// y = conv(x, w) with the kernel that `choices` prescribe; the kernel in use to `kernel`, the
-// plan's
-// own choices to `told`.
+// y = conv(x, w) with the kernel that `choices` prescribe; the kernel in use goes to `kernel`, the
+// plan's own choices to `told`.
 static void kernel_under(const char *choices, plb_level level, char kernel[64], char told[1024]) {
     plb_model *model = plb_model_new();
     plb_graph *g;

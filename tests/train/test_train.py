@@ -113,7 +113,8 @@ def test_killed_and_resumed_ends_with_the_same_bits():
     seed = random.randrange(1 << 30)
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
-        words = [*SMALL, "--epochs", "8", "--max-steps", "22", "--schedule", "cosine", "--seed", "3"]
+        words = [*SMALL, "--epochs", "8", "--max-steps", "22", "--schedule", "cosine",
+                 "--seed", "3"]
         begin = time.monotonic()
         whole = train(*words, "--save", f"{folder}/whole")
         took_s = time.monotonic() - begin
