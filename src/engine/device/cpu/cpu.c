@@ -3,6 +3,7 @@
 #include "engine/device/cpu/cpu.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,35 +49,10 @@ static void free_memory(plb_device *device, void *memory) {
     plb_free(memory);
 }
 
-typedef struct copy_work {
-    void *to;
-    const void *from;
-    size_t size_bytes;
-} copy_work;
-
-static plb_status do_copy(void *context) {
-    copy_work *w = context;
-    memcpy(w->to, w->from, w->size_bytes);
-    plb_free(w);
-    return PLB_OK;
-}
-
-static plb_status copy(plb_stream *stream, void *to, const void *from, size_t size_bytes) {
-    if (!stream) {
-        memcpy(to, from, size_bytes);
-        return PLB_OK;
-    }
-    copy_work *w = plb_alloc(sizeof *w);
-    if (!w) return plb_fail(PLB_ENOMEM, "out of memory for a copy");
-    *w = (copy_work){to, from, size_bytes};
-    plb_status status = plb_cpu_enqueue(stream, do_copy, w);
-    if (status) plb_free(w);
-    return status;
-}
-
 plb_isa plb_cpu_isa(void) {
-    static plb_isa isa = (plb_isa)-1;
-    if (isa != (plb_isa)-1) return isa;
+    static atomic_int known = -1; // whoever comes first finds the same as the others
+    int isa = atomic_load_explicit(&known, memory_order_relaxed);
+    if (isa >= 0) return (plb_isa)isa;
     plb_isa best = PLB_ISA_PORTABLE;
 #if defined(__x86_64__)
     __builtin_cpu_init();
@@ -91,7 +67,8 @@ plb_isa plb_cpu_isa(void) {
     for (plb_isa lower = PLB_ISA_PORTABLE; wish && lower < best; lower++) {
         if (strcmp(wish, plb_isa_name(lower)) == 0) best = lower;
     }
-    return isa = best;
+    atomic_store_explicit(&known, (int)best, memory_order_relaxed);
+    return best;
 }
 
 const char *plb_isa_name(plb_isa isa) {
@@ -140,7 +117,7 @@ const plb_backend plb_backend_cpu = {
     .fingerprint = fingerprint,
     .alloc = alloc_memory,
     .free = free_memory,
-    .copy = copy,
+    .copy = plb_cpu_copy,
     .stream_new = plb_cpu_stream_new,
     .stream_free = plb_cpu_stream_free,
     .enqueue = plb_cpu_enqueue,

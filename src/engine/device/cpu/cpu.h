@@ -9,6 +9,7 @@
 plb_status plb_cpu_stream_new(plb_device *device, plb_stream **out);
 void plb_cpu_stream_free(plb_stream *stream);
 plb_status plb_cpu_enqueue(plb_stream *stream, plb_status (*work)(void *context), void *context);
+plb_status plb_cpu_copy(plb_stream *stream, void *to, const void *from, size_t size_bytes);
 plb_status plb_cpu_wait(plb_stream *stream);
 plb_status plb_cpu_event_new(plb_device *device, plb_event **out);
 void plb_cpu_event_free(plb_event *event);

@@ -11,9 +11,18 @@
 #include "base/core/clock.h"
 #include "base/core/status.h"
 
+// Copies and events are held by value, so that work may be dropped, or run again by a capture.
+typedef enum work_kind { WORK_CALL, WORK_COPY, WORK_PASS, WORK_BLOCK } work_kind;
+
 typedef struct work {
-    plb_status (*function)(void *context);
+    work_kind kind;
+    plb_status (*function)(void *context); // CALL
     void *context;
+    void *to; // COPY
+    const void *from;
+    size_t size_bytes;
+    plb_event *event; // PASS, BLOCK
+    int64_t until;    // BLOCK: the record that is waited for
 } work;
 
 typedef struct work_list {
@@ -44,14 +53,41 @@ struct plb_stream {
     plb_capture *capture;
 };
 
+static void pass(plb_event *event) {
+    pthread_mutex_lock(&event->lock);
+    event->time_ns = plb_now_ns();
+    event->passed++;
+    pthread_cond_broadcast(&event->reached);
+    pthread_mutex_unlock(&event->lock);
+}
+
+static void block(plb_event *event, int64_t until) {
+    pthread_mutex_lock(&event->lock);
+    while (event->passed < until) pthread_cond_wait(&event->reached, &event->lock);
+    pthread_mutex_unlock(&event->lock);
+}
+
+// After a failure work is dropped, as on a device, but for events, which others may wait for.
+static plb_status run_work(const work *w, bool drop) {
+    switch (w->kind) {
+    case WORK_CALL: return drop ? PLB_OK : w->function(w->context);
+    case WORK_COPY:
+        if (!drop && w->size_bytes) memcpy(w->to, w->from, w->size_bytes);
+        return PLB_OK;
+    case WORK_PASS: pass(w->event); return PLB_OK;
+    case WORK_BLOCK: block(w->event, w->until); return PLB_OK;
+    }
+    return PLB_OK;
+}
+
 static void run_one(plb_stream *s) { // locked
     work w = s->ring[s->head];
     s->head = (s->head + 1) % s->capacity;
     s->count--;
     s->running = true;
-    bool skip = s->status != PLB_OK; // after a failure the rest is dropped, as on a device
+    bool drop = s->status != PLB_OK;
     pthread_mutex_unlock(&s->lock);
-    plb_status status = skip ? PLB_OK : w.function(w.context);
+    plb_status status = run_work(&w, drop);
     pthread_mutex_lock(&s->lock);
     if (status && !s->status) {
         s->status = status;
@@ -137,13 +173,20 @@ static plb_status keep(work_list *list, work w) {
     return PLB_OK;
 }
 
-plb_status plb_cpu_enqueue(plb_stream *s, plb_status (*function)(void *context), void *context) {
-    if (!s) return function(context);
+static plb_status add(plb_stream *s, const work *w) {
+    if (!s) return run_work(w, false);
     pthread_mutex_lock(&s->lock);
-    work w = {function, context};
-    plb_status status = s->capture ? keep(&s->capture->list, w) : push(s, w);
+    plb_status status = s->capture ? keep(&s->capture->list, *w) : push(s, *w);
     pthread_mutex_unlock(&s->lock);
     return status;
+}
+
+plb_status plb_cpu_enqueue(plb_stream *s, plb_status (*function)(void *context), void *context) {
+    return add(s, &(work){.kind = WORK_CALL, .function = function, .context = context});
+}
+
+plb_status plb_cpu_copy(plb_stream *s, void *to, const void *from, size_t size_bytes) {
+    return add(s, &(work){.kind = WORK_COPY, .to = to, .from = from, .size_bytes = size_bytes});
 }
 
 plb_status plb_cpu_wait(plb_stream *s) {
@@ -174,40 +217,35 @@ void plb_cpu_event_free(plb_event *event) {
     plb_free(event);
 }
 
-static plb_status pass(void *context) {
-    plb_event *event = context;
-    pthread_mutex_lock(&event->lock);
-    event->time_ns = plb_now_ns();
-    event->passed++;
-    pthread_cond_broadcast(&event->reached);
-    pthread_mutex_unlock(&event->lock);
-    return PLB_OK;
-}
-
-static plb_status block(void *context) {
-    plb_event *event = context;
-    pthread_mutex_lock(&event->lock);
-    while (event->passed < event->asked) pthread_cond_wait(&event->reached, &event->lock);
-    pthread_mutex_unlock(&event->lock);
-    return PLB_OK;
-}
-
 plb_status plb_cpu_record(plb_stream *stream, plb_event *event) {
     pthread_mutex_lock(&event->lock);
     event->asked++;
     pthread_mutex_unlock(&event->lock);
-    return plb_cpu_enqueue(stream, pass, event);
+    return add(stream, &(work){.kind = WORK_PASS, .event = event});
 }
 
 plb_status plb_cpu_wait_event(plb_stream *stream, plb_event *event) {
-    return plb_cpu_enqueue(stream, block, event);
+    pthread_mutex_lock(&event->lock);
+    int64_t until = event->asked; // later records are not waited for
+    pthread_mutex_unlock(&event->lock);
+    return add(stream, &(work){.kind = WORK_BLOCK, .event = event, .until = until});
+}
+
+static bool time_of(const plb_event *event, int64_t *out_ns) {
+    pthread_mutex_t *lock = (pthread_mutex_t *)&event->lock;
+    pthread_mutex_lock(lock);
+    *out_ns = event->time_ns;
+    bool reached = event->passed > 0;
+    pthread_mutex_unlock(lock);
+    return reached;
 }
 
 plb_status plb_cpu_elapsed_ns(const plb_event *from, const plb_event *to, int64_t *out_ns) {
-    if (!from->passed || !to->passed) {
+    int64_t begin_ns, end_ns;
+    if (!time_of(from, &begin_ns) || !time_of(to, &end_ns)) {
         return plb_fail(PLB_EINVAL, "elapsed time: an event has not been reached");
     }
-    *out_ns = to->time_ns - from->time_ns;
+    *out_ns = end_ns - begin_ns;
     return PLB_OK;
 }
 
@@ -234,10 +272,12 @@ plb_status plb_cpu_capture_end(plb_stream *s, plb_capture **out) {
 
 static plb_status run_all(void *context) {
     const plb_capture *capture = context;
+    plb_status status = PLB_OK;
     for (int i = 0; i < capture->list.count; i++) {
-        PLB_TRY(capture->list.items[i].function(capture->list.items[i].context));
+        plb_status now = run_work(&capture->list.items[i], status != PLB_OK);
+        if (!status) status = now;
     }
-    return PLB_OK;
+    return status;
 }
 
 plb_status plb_cpu_replay(plb_stream *stream, plb_capture *capture) {
