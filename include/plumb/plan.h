@@ -47,7 +47,8 @@ typedef struct plb_plan_bytes {
     size_t gradients;
     size_t optimizer;
     size_t workspace;
-    size_t total; // activations, gradients and workspace share one slab: less than their sum
+    size_t transient; // the slab that activations, gradients and workspace share
+    size_t total;     // less than the sum of the above, as not all of the slab's lives at once
 } plb_plan_bytes;
 PLB_API plb_plan_bytes plb_plan_memory(const plb_plan *plan);
 
@@ -64,6 +65,9 @@ typedef struct plb_plan_op {
     plb_layout layout;
     bool prologue; // computed once for each state of the variables
     bool backward; // part of a gradient
+    // Of the transient slab while this op runs: the values alive then, and workspace. 0 at level
+    // interp, which has no slab.
+    size_t live_bytes;
 } plb_plan_op;
 PLB_API int plb_plan_op_count(const plb_plan *plan);
 PLB_API plb_plan_op plb_plan_op_info(const plb_plan *plan, int index);

@@ -308,7 +308,8 @@ plb_plan_op plb_plan_op_info(const plb_plan *plan, int index) {
                          .type = plan->graph->values[node->out].type,
                          .layout = plan->graph->values[node->out].layout,
                          .prologue = step < plan->steps + plan->n_prologue,
-                         .backward = node->backward};
+                         .backward = node->backward,
+                         .live_bytes = step->live_bytes};
 }
 
 void plb_plan_reset_times(plb_plan *plan) {

@@ -57,6 +57,7 @@ typedef struct plb_step {
     int packed_block, workspace_block; // in their slabs, -1: none
     plb_value store;                   // STORE: the value; `variable`: where to
     int variable;
+    size_t live_bytes; // of the transient slab, meanwhile
     int64_t calls, time_ns;
 } plb_step;
 

@@ -202,8 +202,18 @@ static void count_bytes(plb_plan *plan) {
         roles[PLB_ROLE_PARAMETER] + roles[PLB_ROLE_BUFFER] + plan->persistent_bytes;
     plan->bytes.optimizer = roles[PLB_ROLE_OPTIMIZER] + roles[PLB_ROLE_STATE];
     plan->bytes.activations += plan->bound_bytes;
+    plan->bytes.transient = plan->transient_bytes;
     plan->bytes.total =
         plan->bytes.weights + plan->bytes.optimizer + plan->bound_bytes + plan->transient_bytes;
+}
+
+static void count_live(plb_plan *plan, const slab *transient) {
+    for (int b = 0; b < transient->n; b++) {
+        const plb_block *block = &transient->blocks[b];
+        for (int i = block->first; i <= block->last; i++) {
+            plan->steps[i].live_bytes += padded(block->size_bytes);
+        }
+    }
 }
 
 plb_status plb_plan_place(plb_plan *plan) {
@@ -236,6 +246,7 @@ plb_status plb_plan_place(plb_plan *plan) {
     point_values(plan, &transient, &persistent, &bound);
     point_steps(plan, &transient, &persistent);
     count_bytes(plan);
+    count_live(plan, &transient);
 out:
     plb_free(l.first);
     plb_free(l.last);
