@@ -11,8 +11,8 @@
 #include "base/core/clock.h"
 #include "base/core/philox.h"
 #include "plumb/plumb.h"
-#include "train/step.h"
-#include "zoo/zoo.h"
+#include "plumb/step.h"
+#include "plumb/zoo.h"
 
 enum { MAX_SAMPLES = 10000 };
 

@@ -7,7 +7,10 @@
 #include "plumb/ops.h"
 #include "plumb/plan.h"
 #include "plumb/status.h"
+#include "plumb/step.h"
 #include "plumb/tensor.h"
+#include "plumb/version.h"
 #include "plumb/weights.h"
+#include "plumb/zoo.h"
 
 #endif

@@ -10,8 +10,8 @@
 #include "base/machine.h"
 #include "cli/cli.h"
 #include "cli/explain_report.h"
-#include "train/step.h"
-#include "zoo/zoo.h"
+#include "plumb/step.h"
+#include "plumb/zoo.h"
 
 typedef struct explain_flags {
     const char *task;

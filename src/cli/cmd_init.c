@@ -6,7 +6,7 @@
 #include "base/core/status.h"
 #include "cli/cli.h"
 #include "plumb/weights.h"
-#include "zoo/zoo.h"
+#include "plumb/zoo.h"
 
 typedef struct init_flags {
     int64_t seed, classes;

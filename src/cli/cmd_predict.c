@@ -18,8 +18,8 @@
 #include "data/transform.h"
 #include "plumb/plan.h"
 #include "plumb/weights.h"
+#include "plumb/zoo.h"
 #include "train/options.h"
-#include "zoo/zoo.h"
 
 typedef struct predict_flags {
     const char *weights, *labels, *level, *normalize;

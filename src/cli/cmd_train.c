@@ -15,8 +15,8 @@
 #include "cli/train_report.h"
 #include "data/registry.h"
 #include "plumb/weights.h"
+#include "plumb/zoo.h"
 #include "train/loop.h"
-#include "zoo/zoo.h"
 
 // What was given; 0 or NULL: nothing. Numbers that may well be 0 stay text.
 typedef struct train_flags {

@@ -10,9 +10,9 @@
 #include "base/core/status.h"
 #include "base/core/strbuf.h"
 #include "engine/graph/graph.h"
+#include "plumb/step.h"
 #include "train/phase.h"
 #include "train/schedule.h"
-#include "train/step.h"
 #include "train/tally.h"
 
 enum { PLANS = 4 };

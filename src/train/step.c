@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training step as graph. A parameter may be read at several places (shared weights); its
 // gradient is the sum over all of them.
-#include "train/step.h"
+#include "plumb/step.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #ifndef PLB_ZOO_LAYERS_H
 #define PLB_ZOO_LAYERS_H
 
-#include "zoo/zoo.h"
+#include "plumb/zoo.h"
 
 // How a weight begins (He et al. 2015; Glorot, Bengio 2010). fan_in is what one output sums over,
 // fan_out the number of outputs that one kernel position of an input feeds, groups not counted.

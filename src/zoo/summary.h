@@ -3,7 +3,7 @@
 #ifndef PLB_ZOO_SUMMARY_H
 #define PLB_ZOO_SUMMARY_H
 
-#include "zoo/zoo.h"
+#include "plumb/zoo.h"
 
 // One node of the forward pass in inference, for the whole batch.
 typedef struct plb_zoo_row {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of models and the programs made of them.
-#include "zoo/zoo.h"
+#include "plumb/zoo.h"
 
 #include <string.h>
 

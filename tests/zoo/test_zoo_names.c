@@ -8,7 +8,7 @@
 #include "base/core/hash.h"
 #include "check.h"
 #include "engine/graph/graph.h"
-#include "train/step.h"
+#include "plumb/step.h"
 #include "zoo/summary.h"
 
 static json_t *golden; // object of models

@@ -19,8 +19,8 @@
 #include "engine/graph/graph.h"
 #include "io/safetensors.h"
 #include "plumb/plan.h"
-#include "train/step.h"
-#include "zoo/zoo.h"
+#include "plumb/step.h"
+#include "plumb/zoo.h"
 
 enum { MAX_RESULTS = 4096 };
 

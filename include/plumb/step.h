@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Completes a training program: gradients, optimizer steps, assigns. All of a step is graph, so
 // that it is planned, priced and replayed as one.
-#ifndef PLB_TRAIN_STEP_H
-#define PLB_TRAIN_STEP_H
+#ifndef PLUMB_STEP_H
+#define PLUMB_STEP_H
 
 #include "plumb/ops.h"
 

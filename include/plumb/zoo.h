@@ -4,10 +4,10 @@
 // the first values of the peer that a model is compared with (torchvision's state_dict), so that
 // weights go from one to the other without a table of names.
 //
-// Usual order: plb_zoo_build_infer, or plb_zoo_build_train followed by
-// the optimizer (train/step.h) → plb_plan_new.
-#ifndef PLB_ZOO_ZOO_H
-#define PLB_ZOO_ZOO_H
+// Usual order: plb_zoo_build_infer, or plb_zoo_build_train and plb_train_step (plumb/step.h);
+// plb_weights_load (plumb/weights.h) where there are weights; plb_plan_new (plumb/plan.h).
+#ifndef PLUMB_ZOO_H
+#define PLUMB_ZOO_H
 
 #include "plumb/ops.h"
 
