@@ -313,28 +313,68 @@ static plb_status add_steps(plb_plan *plan, bool prologue) {
     return PLB_OK;
 }
 
-// Packing of constant inputs joins the prologue. Steps were made prologue, main; now the packs
-// move between the two.
+// The prologue step that makes the last of what step `i` packs, or -1: variables are always there.
+static int packed_after(const plb_plan *plan, const int *maker, int i) {
+    const plb_step *step = &plan->steps[i];
+    const plb_node *node = &plan->graph->nodes[step->node];
+    int after = -1;
+    for (int k = 0; k < node->n_in && k < 32; k++) {
+        if (!(step->launch.packed_inputs >> k & 1u) || node->in[k] < 0) continue;
+        int made = maker[plan->storage[node->in[k]].root];
+        if (made > after) after = made;
+    }
+    return after;
+}
+
+static void note_makers(const plb_plan *plan, int *maker) {
+    for (int v = 0; v < plan->graph->n_values; v++) maker[v] = -1;
+    for (int i = 0; i < plan->n_prologue; i++) {
+        const plb_node *node = &plan->graph->nodes[plan->steps[i].node];
+        for (int k = 0; k < node->n_out; k++) maker[plan->storage[node->out + k].root] = i;
+    }
+}
+
+// Packing of constant inputs joins the prologue, each pack as soon as what it packs is there, so
+// that the unpacked copy need not live on.
 static plb_status insert_packs(plb_plan *plan) {
-    int n_packs = 0;
+    int *maker = plb_alloc_array((size_t)plan->graph->n_values + 1, sizeof *maker);
+    int *after = plb_alloc_array((size_t)plan->n_steps + 1, sizeof *after);
+    plb_step *steps = plb_arena_alloc(plan->arena, (2 * (size_t)plan->n_steps + 1) * sizeof *steps);
+    plb_status status = PLB_OK;
+    if (!maker || !after || !steps) {
+        status = plb_fail(PLB_ENOMEM, "out of memory for a plan");
+        goto out;
+    }
+    note_makers(plan, maker);
+    int n_packs = 0, n = 0;
     for (int i = plan->n_prologue; i < plan->n_steps; i++) {
         const plb_step *step = &plan->steps[i];
-        n_packs += step->launch.pack && !step->packs_each_run;
-    }
-    if (!n_packs) return PLB_OK;
-    size_t main_steps = (size_t)(plan->n_steps - plan->n_prologue);
-    plb_step *main = &plan->steps[plan->n_prologue];
-    memmove(main + n_packs, main, main_steps * sizeof *main);
-    plan->n_steps += n_packs;
-    int first_main = plan->n_prologue + n_packs;
-    for (int i = first_main; i < plan->n_steps; i++) {
-        const plb_step *step = &plan->steps[i];
+        after[i] = -2; // packs nothing ahead
         if (!step->launch.pack || step->packs_each_run) continue;
-        plan->steps[plan->n_prologue++] =
-            (plb_step){.kind = PLB_STEP_PACK, .node = step->node, .packs = i, .refused = ""};
+        after[i] = packed_after(plan, maker, i);
+        n_packs++;
     }
-    plb_strbuf_printf(&plan->report, "prologue: %d weights packed once\n", n_packs);
-    return PLB_OK;
+    for (int p = -1; p < plan->n_prologue; p++) {
+        if (p >= 0) steps[n++] = plan->steps[p];
+        for (int i = plan->n_prologue; i < plan->n_steps && n_packs; i++) {
+            if (after[i] != p) continue;
+            steps[n++] = (plb_step){.kind = PLB_STEP_PACK,
+                                    .node = plan->steps[i].node,
+                                    .packs = i + n_packs,
+                                    .refused = ""};
+        }
+    }
+    for (int i = plan->n_prologue; i < plan->n_steps; i++) steps[n++] = plan->steps[i];
+    plan->steps = steps;
+    plan->n_prologue += n_packs;
+    plan->n_steps = n;
+    if (n_packs) {
+        plb_strbuf_printf(&plan->report, "prologue: %d weights packed once\n", n_packs);
+    }
+out:
+    plb_free(maker);
+    plb_free(after);
+    return status;
 }
 
 plb_status plb_plan_select(plb_plan *plan) {
