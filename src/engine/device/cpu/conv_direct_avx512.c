@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// 32 registers: 24 sums, the sources of 4 pixels, a weight.
+#include <immintrin.h>
+
+#include "engine/device/cpu/conv_direct.h"
+
+enum { LANES = 16, SUMS = 24, GRAD_K = 5, GRAD_J = 5 };
+typedef __m512 vec;
+
+static inline vec vec_zero(void) {
+    return _mm512_setzero_ps();
+}
+static inline vec vec_all(float a) {
+    return _mm512_set1_ps(a);
+}
+static inline vec vec_load(const float *a) {
+    return _mm512_loadu_ps(a);
+}
+static inline void vec_store(float *to, vec a) {
+    _mm512_storeu_ps(to, a);
+}
+static inline vec vec_load_few(const float *a, int64_t n) {
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), a);
+}
+static inline void vec_store_few(float *to, vec a, int64_t n) {
+    _mm512_mask_storeu_ps(to, (__mmask16)((1u << n) - 1), a);
+}
+static inline vec vec_add(vec a, vec b) {
+    return _mm512_add_ps(a, b);
+}
+static inline vec vec_fma(vec a, vec b, vec c) {
+    return _mm512_fmadd_ps(a, b, c);
+}
+// NaN in b comes through: the instructions return their second operand.
+static inline vec vec_max(vec a, vec b) {
+    return _mm512_max_ps(a, b);
+}
+static inline vec vec_min(vec a, vec b) {
+    return _mm512_min_ps(a, b);
+}
+
+// r[i] lane j to r[j] lane i: within pairs, within fours, then fours against each other.
+static inline void vec_transpose(vec r[LANES]) {
+    vec t[LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i += 2) {
+        t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i += 4) {
+        for (int h = 0; h < 2; h++) {
+            __m512d a = _mm512_castps_pd(t[i + h]), b = _mm512_castps_pd(t[i + h + 2]);
+            r[i + 2 * h] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+            r[i + 2 * h + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+        }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 4; i++) {
+        vec low = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88);
+        vec high = _mm512_shuffle_f32x4(r[i], r[i + 4], 0xdd);
+        vec low2 = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0x88);
+        vec high2 = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0xdd);
+        t[i] = _mm512_shuffle_f32x4(low, low2, 0x88);
+        t[i + 8] = _mm512_shuffle_f32x4(low, low2, 0xdd);
+        t[i + 4] = _mm512_shuffle_f32x4(high, high2, 0x88);
+        t[i + 12] = _mm512_shuffle_f32x4(high, high2, 0xdd);
+    }
+    for (int i = 0; i < LANES; i++) r[i] = t[i];
+}
+
+#define PLB_EACH_GRAD_K(X, j) X(1, j) X(2, j) X(3, j) X(4, j) X(5, j)
+#define PLB_EACH_GRAD_J(X)    X(1) X(2) X(3) X(4) X(5)
+#define PLB_EACH_PIXEL_BLOCK(X)                                                                    \
+    X(1, 1)                                                                                        \
+    X(1, 2)                                                                                        \
+    X(1, 3) X(1, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8) X(1, 9) X(1, 10) X(1, 11) X(1, 12) X(2, 1)     \
+        X(2, 2) X(2, 3) X(2, 4) X(2, 5) X(2, 6) X(2, 7) X(2, 8) X(2, 9) X(2, 10) X(2, 11) X(2, 12) \
+            X(4, 1) X(4, 2) X(4, 3) X(4, 4) X(4, 5) X(4, 6)
+
+#include "engine/device/cpu/conv_direct_body.h"
+
+const plb_direct_kernels plb_direct_avx512 = {LANES, GRAD_K, rows, weight_rows, weight_sum};
