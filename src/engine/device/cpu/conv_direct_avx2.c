@@ -42,27 +42,25 @@ static inline vec vec_min(vec a, vec b) {
     return _mm256_min_ps(a, b);
 }
 
-// r[i] lane j to r[j] lane i: within pairs, within fours, then fours against each other.
-static inline void vec_transpose(vec r[LANES]) {
-    vec t[LANES];
-#pragma GCC unroll 8
-    for (int i = 0; i < LANES; i += 2) {
-        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
-        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < LANES; i += 4) {
-        for (int h = 0; h < 2; h++) {
-            r[i + 2 * h] = _mm256_shuffle_ps(t[i + h], t[i + h + 2], 0x44);
-            r[i + 2 * h + 1] = _mm256_shuffle_ps(t[i + h], t[i + h + 2], 0xee);
+// r[j] lane i = x[i stride + j]. Fours are put where they belong by loads, which leaves the shuffles
+// within fours.
+static inline void vec_transpose(const float *x, int64_t stride, vec r[LANES]) {
+#pragma GCC unroll 2
+    for (int q = 0; q < 2; q++) {
+        vec t[4];
+#pragma GCC unroll 4
+        for (int m = 0; m < 4; m++) {
+            const float *from = x + m * stride + 4 * q;
+            t[m] = _mm256_castps128_ps256(_mm_loadu_ps(from));
+            t[m] = _mm256_insertf128_ps(t[m], _mm_loadu_ps(from + 4 * stride), 1);
         }
+        vec a = _mm256_unpacklo_ps(t[0], t[1]), b = _mm256_unpacklo_ps(t[2], t[3]);
+        vec c = _mm256_unpackhi_ps(t[0], t[1]), d = _mm256_unpackhi_ps(t[2], t[3]);
+        r[4 * q] = _mm256_shuffle_ps(a, b, 0x44);
+        r[4 * q + 1] = _mm256_shuffle_ps(a, b, 0xee);
+        r[4 * q + 2] = _mm256_shuffle_ps(c, d, 0x44);
+        r[4 * q + 3] = _mm256_shuffle_ps(c, d, 0xee);
     }
-#pragma GCC unroll 8
-    for (int i = 0; i < 4; i++) {
-        t[i] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x20);
-        t[i + 4] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x31);
-    }
-    for (int i = 0; i < LANES; i++) r[i] = t[i];
 }
 
 #define PLB_EACH_GRAD_K(X, j) X(1, j) X(2, j) X(3, j)
@@ -70,8 +68,9 @@ static inline void vec_transpose(vec r[LANES]) {
 #define PLB_EACH_PIXEL_BLOCK(X)                                                                \
     X(1, 1)                                                                                    \
     X(1, 2)                                                                                    \
-    X(1, 3) X(1, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8) X(1, 9) X(1, 10) X(1, 11) X(1, 12) X(2, 1) \
-        X(2, 2) X(2, 3) X(2, 4) X(2, 5) X(2, 6) X(4, 1) X(4, 2) X(4, 3)
+    X(1, 3)                                                                                    \
+    X(1, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8) X(1, 9) X(1, 10) X(1, 11) X(1, 12) X(2, 1) X(2, 2) \
+        X(2, 3) X(2, 4) X(2, 5) X(2, 6) X(4, 1) X(4, 2) X(4, 3)
 
 #include "engine/device/cpu/conv_direct_body.h"
 

@@ -39,34 +39,29 @@ static inline vec vec_min(vec a, vec b) {
     return _mm512_min_ps(a, b);
 }
 
-// r[i] lane j to r[j] lane i: within pairs, within fours, then fours against each other.
-static inline void vec_transpose(vec r[LANES]) {
-    vec t[LANES];
-#pragma GCC unroll 16
-    for (int i = 0; i < LANES; i += 2) {
-        t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
-        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < LANES; i += 4) {
-        for (int h = 0; h < 2; h++) {
-            __m512d a = _mm512_castps_pd(t[i + h]), b = _mm512_castps_pd(t[i + h + 2]);
-            r[i + 2 * h] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
-            r[i + 2 * h + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+// r[j] lane i = x[i stride + j]. Fours are put where they belong by loads, which leaves the shuffles
+// within fours.
+static inline void vec_transpose(const float *x, int64_t stride, vec r[LANES]) {
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; q++) {
+        vec t[4];
+#pragma GCC unroll 4
+        for (int m = 0; m < 4; m++) {
+            const float *from = x + m * stride + 4 * q;
+            t[m] = _mm512_castps128_ps512(_mm_loadu_ps(from));
+            t[m] = _mm512_insertf32x4(t[m], _mm_loadu_ps(from + 4 * stride), 1);
+            t[m] = _mm512_insertf32x4(t[m], _mm_loadu_ps(from + 8 * stride), 2);
+            t[m] = _mm512_insertf32x4(t[m], _mm_loadu_ps(from + 12 * stride), 3);
         }
+        __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(t[0], t[1]));
+        __m512d b = _mm512_castps_pd(_mm512_unpacklo_ps(t[2], t[3]));
+        __m512d c = _mm512_castps_pd(_mm512_unpackhi_ps(t[0], t[1]));
+        __m512d d = _mm512_castps_pd(_mm512_unpackhi_ps(t[2], t[3]));
+        r[4 * q] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+        r[4 * q + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+        r[4 * q + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(c, d));
+        r[4 * q + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(c, d));
     }
-#pragma GCC unroll 16
-    for (int i = 0; i < 4; i++) {
-        vec low = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88);
-        vec high = _mm512_shuffle_f32x4(r[i], r[i + 4], 0xdd);
-        vec low2 = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0x88);
-        vec high2 = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0xdd);
-        t[i] = _mm512_shuffle_f32x4(low, low2, 0x88);
-        t[i + 8] = _mm512_shuffle_f32x4(low, low2, 0xdd);
-        t[i + 4] = _mm512_shuffle_f32x4(high, high2, 0x88);
-        t[i + 12] = _mm512_shuffle_f32x4(high, high2, 0xdd);
-    }
-    for (int i = 0; i < LANES; i++) r[i] = t[i];
 }
 
 #define PLB_EACH_GRAD_K(X, j) X(1, j) X(2, j) X(3, j) X(4, j) X(5, j)
@@ -74,9 +69,10 @@ static inline void vec_transpose(vec r[LANES]) {
 #define PLB_EACH_PIXEL_BLOCK(X)                                                                    \
     X(1, 1)                                                                                        \
     X(1, 2)                                                                                        \
-    X(1, 3) X(1, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8) X(1, 9) X(1, 10) X(1, 11) X(1, 12) X(2, 1)     \
-        X(2, 2) X(2, 3) X(2, 4) X(2, 5) X(2, 6) X(2, 7) X(2, 8) X(2, 9) X(2, 10) X(2, 11) X(2, 12) \
-            X(4, 1) X(4, 2) X(4, 3) X(4, 4) X(4, 5) X(4, 6)
+    X(1, 3)                                                                                        \
+    X(1, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8) X(1, 9) X(1, 10) X(1, 11) X(1, 12) X(2, 1) X(2, 2)     \
+        X(2, 3) X(2, 4) X(2, 5) X(2, 6) X(2, 7) X(2, 8) X(2, 9) X(2, 10) X(2, 11) X(2, 12) X(4, 1) \
+            X(4, 2) X(4, 3) X(4, 4) X(4, 5) X(4, 6)
 
 #include "engine/device/cpu/conv_direct_body.h"
 

@@ -13,21 +13,30 @@ PLB_INLINE int64_t least(int64_t a, int64_t b) {
 }
 
 // ---------------------------------------------------------------------------- transposing
+// The corner of `rows` rows and `columns` columns of such a square, the rest zeros.
+static void transpose_corner(const float *x, int64_t stride, int64_t n_rows, int64_t columns,
+                             vec r[LANES]) {
+    float square[LANES * LANES];
+    for (int i = 0; i < LANES; i++) {
+        vec_store(square + i * LANES,
+                  i < n_rows ? vec_load_few(x + i * stride, columns) : vec_zero());
+    }
+    vec_transpose(square, LANES, r);
+}
+
 // to[i][lane] = x[lane stride + i] for i < count; zeros in the lanes past `images`.
 static void gather_images(const float *x, int64_t stride, int64_t images, int64_t count,
                           float *to) {
-    for (int64_t at = 0; at < count; at += LANES) {
+    for (int64_t at = 0; at < count; at += LANES, to += LANES * LANES) {
         const int64_t n = least(LANES, count - at);
         vec r[LANES];
+        if (n == LANES && images == LANES) {
+            vec_transpose(x + at, stride, r);
 #pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++) {
-            const float *from = x + i * stride + at;
-            r[i] = i >= images ? vec_zero() : n == LANES ? vec_load(from) : vec_load_few(from, n);
-        }
-        vec_transpose(r);
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++) {
-            if (i < n) vec_store(to + (at + i) * LANES, r[i]);
+            for (int i = 0; i < LANES; i++) vec_store(to + i * LANES, r[i]);
+        } else {
+            transpose_corner(x + at, stride, images, n, r);
+            for (int64_t i = 0; i < n; i++) vec_store(to + i * LANES, r[i]);
         }
     }
 }
@@ -36,25 +45,22 @@ static void gather_images(const float *x, int64_t stride, int64_t images, int64_
 static void scatter_images(const float *from, int64_t count, const plb_direct_end *end,
                            const float *residual, int64_t stride, int64_t images, float *y) {
     const vec low = vec_all(end->low), high = vec_all(end->high);
-    for (int64_t at = 0; at < count; at += LANES) {
+    for (int64_t at = 0; at < count; at += LANES, from += LANES * LANES) {
         const int64_t n = least(LANES, count - at);
         vec r[LANES];
+        if (n == LANES && images == LANES && !residual) {
+            vec_transpose(from, LANES, r);
 #pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++) {
-            r[i] = i < n ? vec_load(from + (at + i) * LANES) : vec_zero();
+            for (int i = 0; i < LANES; i++) {
+                vec_store(y + i * stride + at, vec_min(high, vec_max(low, r[i])));
+            }
+            continue;
         }
-        vec_transpose(r);
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++) {
-            if (i >= images) continue;
+        transpose_corner(from, LANES, n, LANES, r);
+        for (int64_t i = 0; i < images; i++) {
             const int64_t to = i * stride + at;
             if (residual) r[i] = vec_add(r[i], vec_load_few(residual + to, n));
-            r[i] = vec_min(high, vec_max(low, r[i]));
-            if (n == LANES) {
-                vec_store(y + to, r[i]);
-            } else {
-                vec_store_few(y + to, r[i], n);
-            }
+            vec_store_few(y + to, vec_min(high, vec_max(low, r[i])), n);
         }
     }
 }
@@ -378,15 +384,16 @@ static void weight_sum(const plb_direct_plan *plan, const float *totals, int par
         for (int64_t j = 0; j < plan->j_count; j += LANES) {
             const int64_t n = least(LANES, plan->j_count - j);
             vec r[LANES];
-            float sums[LANES];
-            for (int64_t i = 0; i < LANES; i++) {
+            float square[LANES * LANES] = {0}, sums[LANES];
+            for (int64_t i = 0; i < n; i++) {
                 const float *from = totals + (row * plan->j_count + j + i) * LANES;
-                r[i] = i < n ? vec_load(from) : vec_zero();
-                for (int p = 1; i < n && p < parts; p++) {
-                    r[i] = vec_add(r[i], vec_load(from + (size_t)p * stride));
+                vec sum = vec_load(from);
+                for (int p = 1; p < parts; p++) {
+                    sum = vec_add(sum, vec_load(from + (size_t)p * stride));
                 }
+                vec_store(square + i * LANES, sum);
             }
-            vec_transpose(r);
+            vec_transpose(square, LANES, r);
             for (int half = LANES / 2; half; half /= 2) {
                 for (int i = 0; i < half; i++) r[i] = vec_add(r[i], r[i + half]);
             }
