@@ -92,7 +92,8 @@ INLINE void max_across(const plb_pool_row *r, int64_t begin, int64_t end, int64_
 #pragma omp simd
             for (int64_t o = 0; o < n; o++) {
                 float v = x[o * stride];
-                to[o] = (v > to[o]) | (v != v) ? v : to[o];
+                bool wins = (v > to[o]) | (v != v);
+                to[o] = wins ? v : to[o];
             }
         }
     }
