@@ -164,7 +164,7 @@ plb_status plb_pass_layout(plb_graph **graph, const plb_pass_context *context) {
         goto out;
     }
     for (size_t i = 0; i < n; i++) l.plain[i] = l.last[i] = PLB_NONE;
-    for (int i = 0; i < (*graph)->n_nodes; i++) place_node(&l, i);
+    for (int i = 0; i < (*graph)->n_nodes && !l.rw.to->status; i++) place_node(&l, i);
     PLB_TRY_OUT(plb_pass_commit(&l.rw, graph));
     plb_strbuf_printf(context->report, "layout: %d reorders\n", l.reorders);
 out:

@@ -167,7 +167,7 @@ static plb_status make_plan(plb_plan *plan, const plb_graph *graph) {
     PLB_TRY(plb_plan_select(plan));
     PLB_TRY(plb_plan_place(plan));
     if (plan->options.level == PLB_LEVEL_REPLAY) PLB_TRY(capture_steps(plan));
-    return PLB_OK;
+    return plan->report.failed ? plb_fail(PLB_ENOMEM, "out of memory for a report") : PLB_OK;
 }
 
 plb_status plb_plan_new(const plb_graph *graph, const plb_plan_options *options, plb_plan **out) {

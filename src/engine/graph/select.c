@@ -176,8 +176,8 @@ static plb_status by_order(const plb_kernel *first, const plb_query *q, plb_step
     return PLB_OK;
 }
 
-static void note_refusals(const plb_kernel *const *kernels, const plb_query *q, plb_arena *arena,
-                          plb_step *step) {
+static plb_status note_refusals(const plb_kernel *const *kernels, const plb_query *q,
+                                plb_arena *arena, plb_step *step) {
     plb_strbuf text = {0};
     for (; *kernels && *kernels != step->kernel; kernels++) {
         const char *reason = (*kernels)->refuse(q);
@@ -185,8 +185,9 @@ static void note_refusals(const plb_kernel *const *kernels, const plb_query *q, 
         plb_strbuf_printf(&text, "%s%s: %s", text.length ? "; " : "", (*kernels)->name, reason);
     }
     step->refused = text.length ? plb_arena_strdup(arena, text.text) : "";
-    if (!step->refused) step->refused = "";
+    bool failed = text.failed || !step->refused;
     plb_strbuf_free(&text);
+    return failed ? plb_fail(PLB_ENOMEM, "out of memory for the kernels that refuse") : PLB_OK;
 }
 
 // A line of the plan's choices; the same work is told once.
@@ -227,9 +228,10 @@ plb_status plb_select_kernel(plb_plan *plan, const plb_query *q, plb_step *step)
         return plb_fail(PLB_EUNSUPPORTED, "%s: no kernel of %s takes it: %s",
                         plb_op_of(q->op)->name, plan->backend->name, kernels[0]->refuse(q));
     }
-    PLB_TRY(choose(plan, kernels, *first, q, step));
-    note_refusals(kernels, q, plan->arena, step);
-    return PLB_OK;
+    plb_status status = choose(plan, kernels, *first, q, step);
+    if (!status) status = note_refusals(kernels, q, plan->arena, step);
+    if (status) release(&step->launch);
+    return status;
 }
 
 // ---------------------------------------------------------------------------- steps

@@ -49,7 +49,8 @@ static void spec_of(const plb_query *q, plb_dnnl_spec *s) {
     }
 }
 
-// The library says what it cannot do when a primitive is made, so it is asked here.
+// The library says what it cannot do when a primitive is made, so it is asked here. Where memory
+// was short it is no refusal: `prepare` tries again and tells.
 static const char *refuse(const plb_query *q) {
     const char *reason = refuse_common(q);
     if (reason) return reason;
@@ -62,7 +63,7 @@ static const char *refuse(const plb_query *q) {
     spec_of(q, &spec);
     plb_status status = plb_dnnl_new(&spec, &p);
     plb_dnnl_free(p);
-    return status ? "oneDNN has no implementation" : NULL;
+    return status == PLB_EUNSUPPORTED ? "oneDNN has no implementation" : NULL;
 }
 
 static plb_status pack(void *state, const plb_call *call, void *packed) {
