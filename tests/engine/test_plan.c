@@ -163,6 +163,36 @@ static void blocks_never_overlap(void) {
     }
 }
 
+// p = w w and q = 3 p are computed once and before x + p, though they stand around it: q must not
+// take p's bytes. Without variables, constants alone are computed once too.
+static void what_runs_once_runs_first(void) {
+    for (int variable = 0; variable < 2; variable++) {
+        plb_model *model = plb_model_new();
+        plb_graph *g;
+        const plb_shape shape = plb_shape_of(2);
+        CHECK_OK(plb_model_program(model, "p", &g));
+        plb_value x = plb_input(g, "x", PLB_F32, &shape);
+        plb_value w =
+            variable ? plb_param(g, "w", PLB_F32, &shape, PLB_ROLE_PARAMETER, (plb_init){.a = 2})
+                     : plb_constant(g, PLB_F32, &shape, (float[]){2, 2});
+        plb_value p = plb_mul(g, w, w);
+        plb_value sum = plb_add(g, x, p);
+        plb_value q = plb_affine(g, p, 3, 0);
+        plb_output(g, "y", plb_mul(g, sum, q));
+        plb_plan *plan = NULL;
+        CHECK_OK(plb_plan_new(g, &(plb_plan_options){.no_fusion = true}, &plan));
+        set_input(plan, "x", (float[]){1, -2}, 2);
+        for (int run = 0; run < 2; run++) {
+            plb_tensor y;
+            CHECK_OK(plb_plan_run(plan));
+            CHECK_OK(plb_plan_output(plan, "y", &y));
+            CHECK(((float *)y.data)[0] == 60 && ((float *)y.data)[1] == 24);
+        }
+        plb_plan_free(plan);
+        plb_model_free(model);
+    }
+}
+
 static void errors_name_the_place(void) {
     plb_model *model = plb_model_new();
     plb_graph *g;
@@ -234,6 +264,7 @@ static const check_test tests[] = {
     {"steady state allocates nothing", steady_state_allocates_nothing},
     {"chains reuse memory", chains_reuse_memory},
     {"blocks never overlap", blocks_never_overlap},
+    {"what runs once runs first", what_runs_once_runs_first},
     {"errors name the place", errors_name_the_place},
     {"a plan takes the kernels of an earlier one", a_plan_takes_the_kernels_of_an_earlier_one},
 };

@@ -12,6 +12,7 @@
 plb_model *plb_model_new(void) {
     plb_model *model = plb_alloc(sizeof *model);
     if (model) model->by_name = plb_map_new();
+    if (model) model->version = 1; // a plan that has computed nothing yet is at 0
     if (model && !model->by_name) {
         plb_free(model);
         return NULL;

@@ -193,6 +193,21 @@ out:
     return status;
 }
 
+// What runs first comes first in the order too, because storage.c sees in it who still needs a value.
+static plb_status put_prologue_first(plb_plan *plan) {
+    int n_nodes = plan->graph->n_nodes, n = 0;
+    int *order = plb_alloc_array((size_t)n_nodes + 1, sizeof *order);
+    if (!order) return plb_fail(PLB_ENOMEM, "out of memory for a schedule");
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < n_nodes; i++) {
+            if (plan->prologue[plan->order[i]] == (pass == 0)) order[n++] = plan->order[i];
+        }
+    }
+    memcpy(plan->order, order, (size_t)n_nodes * sizeof *order);
+    plb_free(order);
+    return PLB_OK;
+}
+
 plb_status plb_plan_schedule(plb_plan *plan) {
     const plb_graph *graph = plan->graph;
     bool *assigned = assigned_variables(plan);
@@ -207,5 +222,6 @@ plb_status plb_plan_schedule(plb_plan *plan) {
         once += plan->prologue[i] && !(plb_op_of(graph->nodes[i].op)->flags & PLB_OP_FRAME);
     }
     if (once) plb_strbuf_printf(&plan->report, "prologue: %d nodes computed once\n", once);
-    return order_nodes(plan);
+    PLB_TRY(order_nodes(plan));
+    return put_prologue_first(plan);
 }
