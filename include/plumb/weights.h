@@ -9,7 +9,7 @@
 // Fills the model's parameters and buffers from a file, on up to `threads` threads (0: as many as
 // this process may use). Each must be there with its shape, in a dtype of its kind (floats for
 // floats, integers for integers); values are converted. May be missing: what `program` does not
-// read (NULL: nothing), as heads that only training runs, and "….num_batches_tracked". May be
+// use (NULL: nothing), as heads that only training runs, and "….num_batches_tracked". May be
 // there without being asked for: num_batches_tracked and what a training checkpoint adds. Any
 // other difference is PLB_EINVAL, naming the first variable that is wrong and how many others are;
 // then no variable was touched. Further errors: those of plb_safetensors_open, PLB_ENOMEM.

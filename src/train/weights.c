@@ -60,13 +60,26 @@ static bool of_training(const char *name) {
 }
 
 // ---------------------------------------------------------------------------- checking
-static void find_required(loader *l, const plb_graph *program) {
+// Heads that only training runs are declared, and so read, but nothing is made of them.
+static plb_status find_required(loader *l, const plb_graph *program) {
     for (int i = 0; i < l->model->n_variables; i++) l->required[i] = !program;
-    for (int i = 0; program && i < program->n_nodes; i++) {
+    if (!program) return PLB_OK;
+    bool *used = plb_alloc_array((size_t)program->n_values + 1, sizeof *used);
+    if (!used) return plb_fail(PLB_ENOMEM, "%s: out of memory", l->path);
+    for (int i = 0; i < program->n_outputs; i++) used[program->outputs[i].value] = true;
+    for (int i = 0; i < program->n_nodes; i++) {
         const plb_node *node = &program->nodes[i];
-        if (node->op != PLB_OP_read) continue;
+        for (int k = 0; k < node->n_in; k++) {
+            if (node->in[k] >= 0) used[node->in[k]] = true;
+        }
+    }
+    for (int i = 0; i < program->n_nodes; i++) {
+        const plb_node *node = &program->nodes[i];
+        if (node->op != PLB_OP_read || !used[node->out]) continue;
         l->required[((const plb_variable_attrs *)node->attrs)->variable] = true;
     }
+    plb_free(used);
+    return PLB_OK;
 }
 
 static bool same_kind(plb_dtype a, plb_dtype b) {
@@ -174,7 +187,7 @@ plb_status plb_weights_load(const char *path, plb_model *model, const plb_graph 
         status = plb_fail(PLB_ENOMEM, "%s: out of memory", path);
         goto out;
     }
-    find_required(&l, program);
+    PLB_TRY_OUT(find_required(&l, program));
     PLB_TRY_OUT(check(&l));
     PLB_TRY_OUT(cut(&l));
     PLB_TRY_OUT(plb_model_allocate_but(model, l.given));
