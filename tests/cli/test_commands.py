@@ -1,0 +1,431 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""models, init, predict and explain as a user meets them: what they answer, and bad input.
+
+What predict says of real photographs is compared with torchvision where PLB_PYTHON names a Python
+that has it and PLUMB_TEST_DATA holds the photographs.
+"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+
+PLUMB = os.environ["PLUMB"]
+PYTHON = os.environ.get("PLB_PYTHON")
+HERE = pathlib.Path(__file__).resolve().parent
+NEW = ("models", "init", "predict", "explain")
+
+
+class Skip(Exception):
+    pass
+
+
+def plumb(*words, env=None, **options):
+    options.setdefault("stdout", subprocess.PIPE)
+    return subprocess.run([PLUMB, *map(str, words)], stderr=subprocess.PIPE, text=True,
+                          timeout=300, check=False, env={**os.environ, **(env or {})}, **options)
+
+
+def document(*words, **options):
+    run = plumb(*words, "--json", **options)
+    assert run.returncode == 0 and run.stderr == "", (run.args, run.returncode, run.stderr)
+    found = json.loads(run.stdout)
+    assert list(found)[:3] == ["plumb", "document", "document_version"]
+    return found
+
+
+def expect_refusal(run, words, code=2):
+    assert run.returncode == code, (run.args, run.returncode, run.stderr)
+    assert run.stderr.startswith("plumb ") and run.stderr.count("\n") == 1, (run.args, run.stderr)
+    assert words in run.stderr, (run.args, run.stderr)
+
+
+# ---------------------------------------------------------------------------- files
+def read_weights(path):
+    """(header, values) of a safetensors file."""
+    data = pathlib.Path(path).read_bytes()
+    length, = struct.unpack("<Q", data[:8])
+    return json.loads(data[8:8 + length]), data[8 + length:]
+
+
+def write_weights(path, header, values):
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + values)
+
+
+def write_png(path, rows):
+    """A grey picture from rows of bytes."""
+    def chunk(kind, data):
+        return (struct.pack(">I", len(data)) + kind + data
+                + struct.pack(">I", zlib.crc32(kind + data)))
+    raw = b"".join(b"\0" + bytes(row) for row in rows)
+    pathlib.Path(path).write_bytes(
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8,
+                                                         0, 0, 0, 0))
+        + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b""))
+
+
+class Folder:
+    """A temporary folder with weights of mnist_cnn and a picture."""
+    def __enter__(self):
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix="plumb-test-"))
+        self.weights, self.picture = self.path / "w.safetensors", self.path / "p.png"
+        assert plumb("init", "mnist_cnn", "--save", self.weights).returncode == 0
+        write_png(self.picture, [[(7 * x * y) % 256 for x in range(28)] for y in range(28)])
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path)
+
+    def predict(self, weights=None, picture=None, *more):
+        return plumb("predict", "mnist_cnn", "--weights", weights or self.weights,
+                     picture or self.picture, *more)
+
+
+# ---------------------------------------------------------------------------- models
+def test_models_knows_what_they_cost():
+    models = {m["name"]: m for m in document("models")["models"]}
+    # Published by torchvision: parameters, and multiply-adds in 1e9 of convolutions and products.
+    for name, parameters, multiply_adds in (("resnet50", 25557032, 4.089),
+                                            ("vgg16", 138357544, 15.470),
+                                            ("mobilenet_v2", 3504872, 0.301),
+                                            ("efficientnet_b0", 5288548, 0.386)):
+        assert models[name]["parameters"] == parameters, models[name]
+        assert abs(models[name]["multiply_adds_per_sample"] / 1e9 - multiply_adds) < 0.006
+        forward, training = (models[name][k + "_flops_per_sample"]
+                             for k in ("forward", "training"))
+        assert 2.5 * forward < training < 3.5 * forward, models[name]
+    text = plumb("models").stdout
+    assert all(name in text for name in models) and "25557032" in text
+
+
+def test_models_lists_layers():
+    found = document("models", "resnet18", "--batch", 3, "--size", 64, "--classes", 7)
+    first, last = found["layers"][0], found["layers"][-1]
+    assert (first["scope"], first["op"], first["shape"]) == ("conv1", "conv", [3, 64, 32, 32])
+    assert first["parameters"] == 64 * 3 * 49
+    assert first["flops"] == 2 * 64 * 3 * 49 * 3 * 32 * 32
+    assert first["bytes"] == 4 * (3 * 3 * 64 * 64 + 64 * 3 * 49 + 3 * 64 * 32 * 32)
+    assert (last["scope"], last["shape"], last["parameters"]) == ("fc", [3, 7], 513 * 7)
+    assert sum(layer["parameters"] for layer in found["layers"]) == found["parameters"]
+    assert found["input"] == [3, 64, 64]
+    text = plumb("models", "resnet18").stdout
+    assert "layer4.1.conv2" in text and "11689512" in text
+
+
+# ---------------------------------------------------------------------------- init
+def test_init_follows_its_seed():
+    with Folder() as f:
+        again, other = f.path / "again", f.path / "other"
+        plumb("init", "mnist_cnn", "--save", again)
+        found = document("init", "mnist_cnn", "--save", other, "--seed", 2, "--classes", 4)
+        assert f.weights.read_bytes() == again.read_bytes()
+        assert read_weights(other)[0]["fc2.weight"]["shape"] == [4, 50]
+        assert found["parameters"] == 21840 - 6 * 51 and found["seed"] == 2
+        header, values = read_weights(f.weights)
+        begin, end = header["conv1.weight"]["data_offsets"]
+        numbers = struct.unpack(f"<{(end - begin) // 4}f", values[begin:end])
+        assert max(map(abs, numbers)) <= 0.2 and min(numbers) < -0.15 < 0.15 < max(numbers)
+
+
+def test_init_leaves_nothing_half_written():
+    with Folder() as f:
+        missing = f.path / "no/such/folder/w"
+        expect_refusal(plumb("init", "mnist_cnn", "--save", missing), "No such file or directory")
+        expect_refusal(plumb("init", "mnist_cnn", "--save", f.path), str(f.path))
+        expect_refusal(plumb("init", "mnist_cnn"), "expected --save")
+        assert sorted(p.name for p in f.path.iterdir()) == ["p.png", "w.safetensors"]
+
+
+def test_init_on_a_full_disk():
+    with tempfile.TemporaryDirectory() as folder:
+        script = ('mount -t tmpfs -o size=256k none "$2" || exit 99; "$1" init lenet5 --save "$2/a" '
+                  '>/dev/null || exit 98; "$1" init lenet5 --save "$2/b"; echo "$? $(ls -A "$2")"')
+        for how in (["unshare", "-m"], ["unshare", "-rm"]):
+            run = subprocess.run([*how, "sh", "-c", script, "sh", PLUMB, folder], text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+            if run.returncode == 0:
+                break
+        else:
+            raise Skip("no permission to mount a small disk")
+        assert run.stdout == "3 a\n", (run.stdout, run.stderr)
+        assert "No space left on device" in run.stderr and run.stderr.count("\n") == 1, run.stderr
+
+
+# ---------------------------------------------------------------------------- predict
+def test_predict_answers_for_every_picture():
+    with Folder() as f:
+        labels = f.path / "labels"
+        labels.write_text("".join(f"digit {i}\r\n" for i in range(10)), encoding="utf-8")
+        pictures = []
+        for k in range(5):
+            pictures.append(f.path / f"{k}.png")
+            write_png(pictures[-1], [[(k * x + y * y) % 256 for x in range(40)] for y in range(31)])
+        def ask(*words):
+            return document("predict", "mnist_cnn", "--weights", f.weights, *pictures, *words)
+        found = ask("--labels", labels, "--batch", 2)["images"]
+        assert [image["file"] for image in found] == [str(p) for p in pictures]
+        for image in found:
+            top = image["top"]
+            assert len(top) == 5 and all(t["label"] == f"digit {t['index']}" for t in top)
+            assert [t["probability"] for t in top] == sorted((t["probability"] for t in top),
+                                                             reverse=True)
+        # Batches, levels, threads and Winograd do not matter.
+        for words in (["--batch", 5], ["--level", "interp"], ["--threads", 1, "--no-winograd"]):
+            for a, b in zip(found, ask(*words)["images"]):
+                for one, two in zip(a["top"], b["top"]):
+                    assert one["index"] == two["index"] and two["label"] is None
+                    assert abs(one["probability"] - two["probability"]) < 1e-5
+        whole = ask("--top", 1000)["images"][0]["top"]
+        assert len(whole) == 10 and abs(sum(t["probability"] for t in whole) - 1) < 1e-9
+        assert "digit" in f.predict(None, None, "--labels", labels).stdout
+        labels.write_text("only one\n", encoding="utf-8")
+        expect_refusal(f.predict(None, None, "--labels", labels), "expected 10 lines")
+
+
+def test_predict_finds_the_labels_of_imagenet():
+    with Folder() as f:
+        weights = f.path / "r18"
+        assert plumb("init", "resnet18", "--save", weights).returncode == 0
+        (f.path / "imagenet_classes.txt").write_text("".join(f"thing {i}\n" for i in range(1000)),
+                                                     encoding="utf-8")
+        found = document("predict", "resnet18", "--weights", weights, f.picture, "--size", 32,
+                         env={"PLUMB_DATA": str(f.path)})
+        top = found["images"][0]["top"]
+        assert all(t["label"] == f"thing {t['index']}" for t in top), top
+
+
+def test_predict_refuses_weights_that_do_not_fit():
+    with Folder() as f:
+        header, values = read_weights(f.weights)
+        changed = f.path / "changed"
+
+        def refused(change, words):
+            copy = json.loads(json.dumps(header))
+            change(copy)
+            write_weights(changed, copy, values)
+            expect_refusal(f.predict(changed), words)
+
+        def rename(old, new):
+            return lambda h: h.update({new: h.pop(old)})
+        refused(rename("conv1.bias", "conv1.bais"), "expected conv1.bias f32 [10], found no tensor "
+                                                    "of that name; and 1 more is wrong")
+        refused(lambda h: h["fc1.weight"].update(shape=[320, 50]),
+                "fc1.weight: expected f32 [50, 320], found f32 [320, 50]\n")
+        refused(lambda h: h["conv2.bias"].update(dtype="I32"),
+                "conv2.bias: expected f32 [20], found i32 [20]\n")
+        expect_refusal(plumb("predict", "lenet5", "--weights", f.weights, f.picture),
+                       "conv1.weight: expected f32 [6, 1, 5, 5], found f32 [10, 1, 5, 5]; and")
+        expect_refusal(f.predict(f.path / "none"), "none: cannot open: No such file")
+        expect_refusal(f.predict(f.path), "expected a file, found a directory")
+        changed.write_bytes(f.weights.read_bytes()[:-5])
+        expect_refusal(f.predict(changed), "changed: ")
+        changed.write_bytes(b"")
+        expect_refusal(f.predict(changed), "changed: ")
+
+
+def test_predict_refuses_weights_that_are_no_numbers():
+    with Folder() as f:
+        header, values = read_weights(f.weights)
+        begin, _ = header["fc2.bias"]["data_offsets"]
+        for bad in (float("nan"), float("inf")):
+            spoilt = values[:begin] + struct.pack("<f", bad) + values[begin + 4:]
+            write_weights(f.weights, header, spoilt)
+            expect_refusal(f.predict(), "fc2.bias: expected finite numbers, found NaN or infinity")
+
+
+def test_predict_refuses_pictures():
+    with Folder() as f:
+        expect_refusal(f.predict(None, f.path / "none.jpg"), "none.jpg: cannot open")
+        expect_refusal(f.predict(None, f.path), "expected a file, found a directory")
+        expect_refusal(f.predict(None, f.weights), "w.safetensors")
+        short = f.path / "short.png"
+        short.write_bytes(f.picture.read_bytes()[:-20])
+        expect_refusal(f.predict(None, short), "short.png")
+        expect_refusal(plumb("predict", "mnist_cnn", f.picture), "expected --weights")
+        expect_refusal(plumb("predict", "mnist_cnn"), "expected MODEL IMAGE..., found fewer")
+
+
+def test_predict_says_what_torchvision_says():
+    photographs = pathlib.Path(os.environ.get("PLUMB_TEST_DATA") or HERE / "../../../shared/data",
+                               "images/imagenet-samples.tar")
+    if not PYTHON or not photographs.exists():
+        raise Skip("needs PLB_PYTHON with torchvision, and imagenet-samples.tar")
+    with tempfile.TemporaryDirectory() as folder:
+        peer = subprocess.run([PYTHON, HERE / "torch_predict.py", photographs, folder], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        if peer.returncode == 77:
+            raise Skip(peer.stderr.strip())
+        assert peer.returncode == 0, peer.stderr
+        for case in json.loads(peer.stdout):
+            found = document("predict", case["model"], "--weights", case["weights"],
+                             *case["files"])["images"]
+            worst = 0
+            for image, top in zip(found, case["top"]):
+                assert [t["index"] for t in image["top"]] == [t[0] for t in top], (image, top)
+                worst = max([worst] + [abs(t["probability"] - p)
+                                       for t, (_, p) in zip(image["top"], top)])
+            print(f"{case['model']}, {case['dtype']}: probabilities within {worst:.1e}")
+            assert worst < 1e-4 and len(found) == 3, (case["model"], worst)
+
+
+# ---------------------------------------------------------------------------- explain
+def check_explained(found):
+    total, roof = found["planned_bytes"], found["roof"]
+    assert roof["flops_per_s"] > 1e8 and roof["memory_bytes_per_s"] > 1e7
+    assert roof["cache_bytes"] > 0 and found["ms"] > 0 and found["passes"]
+    most = max(op["live_bytes"] for op in found["ops"])
+    assert 0 < most <= total["transient"] <= total["total"]
+    for op in found["ops"]:
+        assert op["kernel"] and op["bound"] in ("arithmetic", "cache", "memory")
+        if op["ms"] and op["bytes"]:
+            fits = op["bytes"] <= roof["cache_bytes"]
+            rate = roof["cache_bytes_per_s"] if fits else roof["memory_bytes_per_s"]
+            least = max(op["flops"] / roof["flops_per_s"], op["bytes"] / rate)
+            assert abs(op["percent_of_roof"] - 1e5 * least / op["ms"]) < 1e-6 * op["percent_of_roof"]
+            assert abs(op["flops_per_byte"] * op["bytes"] - op["flops"]) <= 1e-6 * op["flops"]
+
+
+def test_explain_tells_of_every_op():
+    found = document("explain", "resnet18", "--size", 64, "--batch", 2, "--threads", 1, "--runs", 2)
+    check_explained(found)
+    assert found["threads"] == 1 and found["input"] == [3, 64, 64] and found["batch"] == 2
+    convolutions = [op for op in found["ops"] if op["op"] == "conv"]
+    assert len(convolutions) == 20 and convolutions[0]["scope"] == "conv1"
+    assert not any("batch_norm" in op["op"] for op in found["ops"]) # all are folded
+    plain = document("explain", "resnet18", "--size", 64, "--batch", 2, "--no-winograd",
+                     "--no-fusion", "--deterministic", "--runs", 1)
+    check_explained(plain)
+    assert sum("batch_norm" in op["op"] for op in plain["ops"]) == 20
+    assert not any(op["kernel"] == "winograd" for op in plain["ops"])
+    text = plumb("explain", "mnist_cnn", "--batch", 8).stdout
+    for words in ("Passes", "Roof", "arithmetic", "conv1: conv [8, 10, 24, 24]", "#",
+                  "Planned memory"):
+        assert words in text, words
+
+
+def test_explain_tells_of_training():
+    found = document("explain", "mnist_cnn", "--task", "train", "--batch", 8, "--runs", 2)
+    check_explained(found)
+    scopes = {(op["scope"], op["op"], op["backward"]) for op in found["ops"]}
+    assert ("conv2", "conv_weight_grad", True) in scopes and ("conv2", "conv", False) in scopes
+    assert any(op["scope"] == "optimizer" for op in found["ops"])
+    assert found["planned_bytes"]["gradients"] > 0
+    assert found["planned_bytes"]["optimizer"] >= 4 * 21840 # momentum
+
+
+def catches_interrupt(pid):
+    """Whether the process has its handler for Ctrl-C."""
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("SigCgt:"):
+            return bool(int(line.split()[1], 16) & 1 << signal.SIGINT - 1)
+    return False
+
+
+def test_explain_stops_when_told():
+    for wait in (0, 1.5):
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
+            env = {**os.environ, "TMPDIR": folder, "XDG_CACHE_HOME": cache}
+            run = subprocess.Popen([PLUMB, "explain", "mnist_cnn", "--batch", "16", "--runs",
+                                    "100000"], cwd=folder, env=env, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            while not catches_interrupt(run.pid):
+                time.sleep(0.01)
+            time.sleep(wait)
+            run.send_signal(signal.SIGINT)
+            out, err = run.communicate(timeout=120)
+            assert run.returncode == 130, (run.returncode, err)
+            assert out == "" and err == "plumb explain: interrupted\n", (out, err)
+            assert os.listdir(folder) == []
+            left = [p for p in pathlib.Path(cache).rglob("*") if p.is_file()]
+            assert all(p.name == "kernels" for p in left), left
+
+
+# ---------------------------------------------------------------------------- all
+def test_help_names_every_flag():
+    for name in NEW:
+        run = plumb(name, "--help")
+        assert run.returncode == 0 and f"Usage: plumb {name}" in run.stdout and "--json" in run.stdout
+        assert f"  {name} " in plumb("--help").stdout
+
+
+def test_unknown_models_get_the_nearest_name():
+    with Folder() as f:
+        for words in (["models"], ["init", "--save", f.path / "x"], ["explain"],
+                      ["predict", "--weights", f.weights, "resnet81", f.picture]):
+            if words[0] != "predict":
+                words = [*words, "resnet81"]
+            expect_refusal(plumb(*words), "no model resnet81; did you mean resnet18?")
+        expect_refusal(plumb("models", ""), "no model")
+        assert not (f.path / "x").exists()
+
+
+def test_bad_numbers_are_refused():
+    with Folder() as f:
+        commands = {"models": ["resnet18"], "init": ["resnet18", "--save", f.path / "x"],
+                    "explain": ["resnet18"],
+                    "predict": ["mnist_cnn", "--weights", f.weights, f.picture]}
+        flags = {"models": ("size", "classes", "batch"), "init": ("seed", "classes"),
+                 "explain": ("batch", "size", "classes", "threads", "runs"),
+                 "predict": ("top", "classes", "size", "batch", "threads")}
+        for command, names in flags.items():
+            for name in names:
+                for bad in ("-1", "99999999999999999999", "many", "1.5", ""):
+                    run = plumb(command, *commands[command], f"--{name}", bad)
+                    expect_refusal(run, f"plumb {command}: --{name}: expected")
+        assert not (f.path / "x").exists()
+
+
+def test_sizes_that_do_not_fit_are_refused():
+    expect_refusal(plumb("models", "vgg16", "--size", 1), "vgg16")
+    expect_refusal(plumb("models", "mnist_cnn", "--size", 64), "mnist_cnn")
+    expect_refusal(plumb("models", "--size", 64), "expected the NAME of a model")
+    # More memory than any machine has.
+    run = plumb("explain", "resnet18", "--batch", 1 << 20)
+    assert run.returncode in (2, 3) and run.stderr.count("\n") == 1, run.stderr
+    with Folder() as f:
+        expect_refusal(f.predict(None, None, "--size", 64), "mnist_cnn")
+
+
+def test_full_output_is_exit_3():
+    with Folder() as f, open("/dev/full", "w", encoding="utf-8") as full:
+        for words in (["models"], ["models", "lenet5", "--json"],
+                      ["init", "lenet5", "--save", f.path / "x"],
+                      ["explain", "lenet5", "--batch", 2, "--runs", 1],
+                      ["predict", "mnist_cnn", "--weights", f.weights, f.picture]):
+            expect_refusal(plumb(*words, stdout=full), "No space left on device", 3)
+
+
+def main():
+    passed = failed = skipped = 0
+    wanted = os.environ.get("PLB_TEST_FILTER", "")
+    # Kernel choices of a test are nobody's to keep.
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["XDG_CACHE_HOME"] = cache
+        for name, test in list(globals().items()):
+            if not name.startswith("test_") or wanted not in name:
+                continue
+            try:
+                test()
+                passed += 1
+            except Skip as reason:
+                print(f"skipped {name}: {reason}")
+                skipped += 1
+            except (AssertionError, subprocess.SubprocessError, OSError, ValueError,
+                    KeyError) as error:
+                print(f"FAILED  {name}: {type(error).__name__}: {error}")
+                failed += 1
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
