@@ -10,9 +10,11 @@
 // Operands of batch_norm_infer.
 enum { X, GAMMA, BETA, MEAN, VARIANCE };
 
+// Also a constant that was widened, as a norm without gamma or beta has it.
 static bool from_variables(const plb_graph *graph, plb_value value) {
-    plb_op_id op = graph->nodes[graph->values[value].node].op;
-    return op == PLB_OP_read || op == PLB_OP_constant;
+    const plb_node *node = &graph->nodes[graph->values[value].node];
+    if (node->op == PLB_OP_expand) node = &graph->nodes[graph->values[node->in[0]].node];
+    return node->op == PLB_OP_read || node->op == PLB_OP_constant;
 }
 
 // The convolution that `norm` can join, or -1.
@@ -25,7 +27,11 @@ static int foldable(const plb_rewrite *rw, const plb_node *norm) {
     const plb_conv_attrs *attrs = conv->attrs;
     bool bare = attrs->epilogue.activation == PLB_ACT_NONE && conv->n_in <= 3;
     bool known = from_variables(from, conv->in[1]);
-    for (int k = GAMMA; k <= VARIANCE; k++) known &= from_variables(from, norm->in[k]);
+    plb_dtype dtype = from->values[conv->in[1]].type.dtype;
+    for (int k = GAMMA; k <= VARIANCE; k++) {
+        known &= from_variables(from, norm->in[k]);
+        known &= from->values[norm->in[k]].type.dtype == dtype; // 16-bit weights would lose by it
+    }
     return bare && known ? index : -1;
 }
 

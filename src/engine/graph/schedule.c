@@ -156,6 +156,21 @@ static void place(early *e, plb_plan *plan, bool *placed, int *n, int *stack, in
     }
 }
 
+// The order says who overwrites whose memory, so it must be that of execution. `scratch` holds
+// n_nodes.
+static void prologue_first(plb_plan *plan, int *scratch) {
+    int n = 0, later = 0;
+    for (int i = 0; i < plan->graph->n_nodes; i++) {
+        int node = plan->order[i];
+        if (plan->prologue[node]) {
+            plan->order[n++] = node;
+        } else {
+            scratch[later++] = node;
+        }
+    }
+    memcpy(plan->order + n, scratch, (size_t)later * sizeof *scratch);
+}
+
 static plb_status order_nodes(plb_plan *plan) {
     const plb_graph *graph = plan->graph;
     size_t n_nodes = (size_t)graph->n_nodes;
@@ -182,6 +197,7 @@ static plb_status order_nodes(plb_plan *plan) {
         place(&e, plan, placed, &n, stack, i);
     }
     if (n != graph->n_nodes) status = plb_fail(PLB_EBROKEN, "schedule: a cycle of updates");
+    prologue_first(plan, stack);
 out:
     plb_free(placed);
     plb_free(stack);

@@ -284,7 +284,9 @@ static plb_status add_launch(plb_plan *plan, int index) {
                             .out = (plb_tensor *)q.out,
                             .threads = q.threads};
     const plb_launch *launch = &step->launch;
-    step->packs_each_run = launch->pack && (launch->packed_inputs & ~q.constant);
+    // The prologue itself runs seldom enough to pack as it goes.
+    bool changes = plan->prologue[index] || (launch->packed_inputs & ~q.constant);
+    step->packs_each_run = launch->pack && changes;
     plan->n_steps++;
     return PLB_OK;
 }

@@ -133,47 +133,64 @@ static bool try_in_place(sharing *s, const plb_node *node, int k, int position) 
     return false;
 }
 
-// The assign that stores `value`, if its producer may write the variable directly.
+// The one assign that stores `value`, when no other writes its variable; or -1.
+static int only_assign(const plb_graph *graph, plb_value value, int *variable) {
+    int assign = -1, n_assigns = 0;
+    for (int i = 0; i < graph->n_nodes && assign < 0; i++) {
+        const plb_node *node = &graph->nodes[i];
+        if (node->op != PLB_OP_assign || node->in[0] != value) continue;
+        *variable = ((const plb_variable_attrs *)node->attrs)->variable;
+        assign = i;
+    }
+    for (int i = 0; i < graph->n_nodes && assign >= 0; i++) {
+        const plb_node *node = &graph->nodes[i];
+        if (node->op != PLB_OP_assign) continue;
+        n_assigns += ((const plb_variable_attrs *)node->attrs)->variable == *variable;
+    }
+    return n_assigns == 1 ? assign : -1;
+}
+
+static bool holds(const sharing *s, plb_value value, int variable) {
+    if (value < 0) return false;
+    const plb_storage *storage = &s->plan->storage[value];
+    return storage->kind == PLB_PLACE_VARIABLE && storage->variable == variable;
+}
+
+// Whether somebody needs what `variable` holds after `position`: reads it before the assign, uses
+// what was read (other assigns among them), or is an output.
+static bool old_value_needed(const sharing *s, int variable, int assign, int position) {
+    const plb_graph *graph = s->plan->graph;
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const plb_node *other = &graph->nodes[i];
+        if (s->position[i] <= position || i == assign) continue;
+        if (other->op == PLB_OP_read && s->position[i] < s->position[assign] &&
+            ((const plb_variable_attrs *)other->attrs)->variable == variable) {
+            return true;
+        }
+        for (int k = 0; k < other->n_in; k++) {
+            if (holds(s, other->in[k], variable)) return true;
+        }
+    }
+    for (int i = 0; i < graph->n_outputs; i++) {
+        if (holds(s, graph->outputs[i].value, variable)) return true;
+    }
+    return false;
+}
+
+// The variable that `value` is the new value of, if its producer may write there directly; or -1.
 static int direct_variable(const sharing *s, const plb_node *node, plb_value value, int position) {
     const plb_graph *graph = s->plan->graph;
     const plb_op *op = plb_op_of(node->op);
-    if (!(op->flags & PLB_OP_POINTWISE) && !op->n_overwrites) return -1;
     const plb_value_info *info = &graph->values[value];
+    int variable = -1;
+    if (!(op->flags & PLB_OP_POINTWISE) && !op->n_overwrites) return -1;
     if (info->layout.kind != PLB_LAYOUT_PLAIN) return -1;
-    int variable = -1, assign = -1, n_assigns = 0;
-    for (int i = 0; i < graph->n_nodes; i++) {
-        if (graph->nodes[i].op != PLB_OP_assign) continue;
-        int v = ((const plb_variable_attrs *)graph->nodes[i].attrs)->variable;
-        if (graph->nodes[i].in[0] == value && variable < 0) variable = v, assign = i;
-    }
-    if (variable < 0) return -1;
-    for (int i = 0; i < graph->n_nodes; i++) {
-        const plb_node *other = &graph->nodes[i];
-        if (other->op == PLB_OP_assign) {
-            n_assigns += ((const plb_variable_attrs *)other->attrs)->variable == variable;
-            continue;
-        }
-        if (s->position[i] <= position) continue;
-        if (other->op == PLB_OP_read && s->position[i] < s->position[assign] &&
-            ((const plb_variable_attrs *)other->attrs)->variable == variable) {
-            return -1;
-        }
-        for (int k = 0; k < other->n_in; k++) { // somebody still needs the old value
-            if (other->in[k] < 0) continue;
-            const plb_storage *in = &s->plan->storage[other->in[k]];
-            if (in->kind == PLB_PLACE_VARIABLE && in->variable == variable) return -1;
-        }
-    }
-    if (n_assigns != 1) return -1;
-    for (int i = 0; i < graph->n_outputs; i++) { // an output that is the old value
-        const plb_storage *out = &s->plan->storage[graph->outputs[i].value];
-        if (out->kind == PLB_PLACE_VARIABLE && out->variable == variable) return -1;
-    }
+    if (s->plan->prologue[info->node]) return -1; // it would come before every reader
+    int assign = only_assign(graph, value, &variable);
+    if (assign < 0 || old_value_needed(s, variable, assign, position)) return -1;
     // Its own operands may be the old value, whole and in the same form: read before written.
     for (int k = 0; k < node->n_in; k++) {
-        if (node->in[k] < 0) continue;
-        const plb_storage *in = &s->plan->storage[node->in[k]];
-        if (in->kind != PLB_PLACE_VARIABLE || in->variable != variable) continue;
+        if (!holds(s, node->in[k], variable)) continue;
         if (!same_form(&s->plan->tensors[node->in[k]], info)) return -1;
         if (!may_overwrite(op, k, value - node->out)) return -1;
     }
