@@ -4,7 +4,7 @@
 
 #include "engine/device/cpu/conv_direct.h"
 
-enum { LANES = 8, SUMS = 12, GRAD_K = 3, GRAD_J = 4 };
+enum { LANES = 8, SUMS = 12, GRAD_K = 3, GRAD_J = 6, GRAD_SUMS = 12 };
 typedef __m256 vec;
 
 static inline vec vec_zero(void) {
@@ -63,14 +63,17 @@ static inline void vec_transpose(const float *x, int64_t stride, vec r[LANES]) {
     }
 }
 
-#define PLB_EACH_GRAD_K(X, j) X(1, j) X(2, j) X(3, j)
-#define PLB_EACH_GRAD_J(X)    X(1) X(2) X(3) X(4)
+#define PLB_EACH_GRAD_BLOCK(X)                                                              \
+    X(1, 1)                                                                                 \
+    X(1, 2) X(1, 3) X(1, 4) X(1, 5) X(1, 6) X(2, 1) X(2, 2) X(2, 3) X(2, 4) X(2, 5) X(2, 6) \
+        X(3, 1) X(3, 2) X(3, 3) X(3, 4)
 #define PLB_EACH_PIXEL_BLOCK(X)                                                                \
     X(1, 1)                                                                                    \
     X(1, 2)                                                                                    \
     X(1, 3)                                                                                    \
-    X(1, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8) X(1, 9) X(1, 10) X(1, 11) X(1, 12) X(2, 1) X(2, 2) \
-        X(2, 3) X(2, 4) X(2, 5) X(2, 6) X(4, 1) X(4, 2) X(4, 3)
+    X(1, 4)                                                                                    \
+    X(1, 5) X(1, 6) X(1, 7) X(1, 8) X(1, 9) X(1, 10) X(1, 11) X(1, 12) X(2, 1) X(2, 2) X(2, 3) \
+        X(2, 4) X(2, 5) X(2, 6) X(4, 1) X(4, 2) X(4, 3)
 
 #include "engine/device/cpu/conv_direct_body.h"
 

@@ -4,7 +4,7 @@
 
 #include "engine/device/cpu/conv_direct.h"
 
-enum { LANES = 16, SUMS = 24, GRAD_K = 5, GRAD_J = 5 };
+enum { LANES = 16, SUMS = 24, GRAD_K = 5, GRAD_J = 8, GRAD_SUMS = 25 };
 typedef __m512 vec;
 
 static inline vec vec_zero(void) {
@@ -64,15 +64,20 @@ static inline void vec_transpose(const float *x, int64_t stride, vec r[LANES]) {
     }
 }
 
-#define PLB_EACH_GRAD_K(X, j) X(1, j) X(2, j) X(3, j) X(4, j) X(5, j)
-#define PLB_EACH_GRAD_J(X)    X(1) X(2) X(3) X(4) X(5)
+#define PLB_EACH_GRAD_BLOCK(X)                                                                  \
+    X(1, 1)                                                                                     \
+    X(1, 2) X(1, 3) X(1, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8) X(2, 1) X(2, 2) X(2, 3) X(2, 4)     \
+        X(2, 5) X(2, 6) X(2, 7) X(2, 8) X(3, 1) X(3, 2) X(3, 3) X(3, 4) X(3, 5) X(3, 6) X(3, 7) \
+            X(3, 8) X(4, 1) X(4, 2) X(4, 3) X(4, 4) X(4, 5) X(4, 6) X(5, 1) X(5, 2) X(5, 3)     \
+                X(5, 4) X(5, 5)
 #define PLB_EACH_PIXEL_BLOCK(X)                                                                    \
     X(1, 1)                                                                                        \
     X(1, 2)                                                                                        \
     X(1, 3)                                                                                        \
-    X(1, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8) X(1, 9) X(1, 10) X(1, 11) X(1, 12) X(2, 1) X(2, 2)     \
-        X(2, 3) X(2, 4) X(2, 5) X(2, 6) X(2, 7) X(2, 8) X(2, 9) X(2, 10) X(2, 11) X(2, 12) X(4, 1) \
-            X(4, 2) X(4, 3) X(4, 4) X(4, 5) X(4, 6)
+    X(1, 4)                                                                                        \
+    X(1, 5) X(1, 6) X(1, 7) X(1, 8) X(1, 9) X(1, 10) X(1, 11) X(1, 12) X(2, 1) X(2, 2) X(2, 3)     \
+        X(2, 4) X(2, 5) X(2, 6) X(2, 7) X(2, 8) X(2, 9) X(2, 10) X(2, 11) X(2, 12) X(4, 1) X(4, 2) \
+            X(4, 3) X(4, 4) X(4, 5) X(4, 6)
 
 #include "engine/device/cpu/conv_direct_body.h"
 

@@ -226,7 +226,7 @@ typedef struct grad_rows {
 
 PLB_INLINE void grad_block(const int channels, const int taps, const grad_rows *g, const float *dy0,
                            const float *x0, float *totals) {
-    vec sum[GRAD_K * GRAD_J];
+    vec sum[GRAD_SUMS];
 #pragma GCC unroll 25
     for (int i = 0; i < channels * taps; i++) sum[i] = vec_zero();
     for (int64_t r = 0; r < g->n; r++) {
@@ -236,7 +236,7 @@ PLB_INLINE void grad_block(const int channels, const int taps, const grad_rows *
             vec d[GRAD_K];
 #pragma GCC unroll 5
             for (int k = 0; k < channels; k++) d[k] = vec_load(dy + k * LANES);
-#pragma GCC unroll 5
+#pragma GCC unroll 12
             for (int j = 0; j < taps; j++) {
                 vec a = vec_load(x + j * LANES);
 #pragma GCC unroll 5
@@ -248,7 +248,7 @@ PLB_INLINE void grad_block(const int channels, const int taps, const grad_rows *
     }
 #pragma GCC unroll 5
     for (int k = 0; k < channels; k++) {
-#pragma GCC unroll 5
+#pragma GCC unroll 12
         for (int j = 0; j < taps; j++) {
             float *to = totals + k * g->total_k + j * LANES;
             vec_store(to, g->fresh ? sum[k * taps + j] : vec_add(vec_load(to), sum[k * taps + j]));
@@ -258,14 +258,10 @@ PLB_INLINE void grad_block(const int channels, const int taps, const grad_rows *
 
 static void grad_block_of(int64_t channels, int64_t taps, const grad_rows *g, const float *dy,
                           const float *x, float *totals) {
-    switch (channels * 8 + taps) {
-#define PLB_BLOCK(k, j)                     \
-    case k * 8 + j:                         \
-        grad_block(k, j, g, dy, x, totals); \
-        break;
-#define PLB_BLOCKS(j) PLB_EACH_GRAD_K(PLB_BLOCK, j)
-        PLB_EACH_GRAD_J(PLB_BLOCKS)
-#undef PLB_BLOCKS
+    switch (channels * 16 + taps) {
+#define PLB_BLOCK(k, j) \
+    case k * 16 + j: grad_block(k, j, g, dy, x, totals); break;
+        PLB_EACH_GRAD_BLOCK(PLB_BLOCK)
 #undef PLB_BLOCK
     }
 }
@@ -276,13 +272,18 @@ static int64_t even_block(int64_t extent, int64_t most) {
     return (extent + blocks - 1) / blocks;
 }
 
+// Channels of dy at a time: one less than most where this leaves no rest.
+static int64_t grad_channels_of(int64_t k) {
+    return k % GRAD_K && k % (GRAD_K - 1) == 0 ? GRAD_K - 1 : even_block(k, GRAD_K);
+}
+
 // Channels k .. k + channels with all width taps and channels of x. Without dilation these follow
 // each other in memory; with it, each tap's channels do.
 static void grad_channels(const plb_direct_plan *plan, const grad_rows *g, int64_t k,
                           int64_t channels, float *totals) {
     const plb_conv_shape *s = &plan->shape;
     const int64_t length = s->dilation[2] == 1 ? plan->j_count : s->c;
-    const int64_t block = even_block(length, GRAD_J);
+    const int64_t block = even_block(length, least(GRAD_J, GRAD_SUMS / channels));
     for (int64_t j = 0; j < plan->j_count; j += length) {
         const float *x = g->x + j * s->dilation[2] * LANES;
         for (int64_t i = 0; i < length; i += block) {
@@ -345,7 +346,7 @@ static void weight_rows(const plb_direct_plan *plan, const float *x, const float
     const int64_t dy_row = s->out[2] * s->k, dy_image = s->out[0] * s->out[1] * dy_row;
     const int64_t x_image = s->in[0] * s->in[1] * s->in[2] * s->c;
     const int64_t x_row = plan->padded_w * s->c * LANES, taps = s->kernel[0] * s->kernel[1];
-    const int64_t k_block = even_block(s->k, GRAD_K), chunk = plan->grad_rows;
+    const int64_t k_block = grad_channels_of(s->k), chunk = plan->grad_rows;
     float *dyt = workspace + plan->source_floats, *totals = dyt + plan->row_floats;
     int64_t begin, end;
     partners_of(plan, row_begin, row_end, &begin, &end);
@@ -381,6 +382,7 @@ static void weight_sum(const plb_direct_plan *plan, const float *totals, int par
     const int64_t outer = s->kernel[0] * s->kernel[1], taps = outer * s->kernel[2];
     for (int64_t row = 0; row < s->k * outer; row++) {
         const int64_t k = row / outer, t = row % outer;
+        int64_t tx = 0, c = 0;
         for (int64_t j = 0; j < plan->j_count; j += LANES) {
             const int64_t n = least(LANES, plan->j_count - j);
             vec r[LANES];
@@ -399,8 +401,8 @@ static void weight_sum(const plb_direct_plan *plan, const float *totals, int par
             }
             vec_store(sums, r[0]);
             for (int64_t i = 0; i < n; i++) {
-                const int64_t tx = (j + i) / s->c, c = (j + i) % s->c;
                 dw[(k * s->c + c) * taps + t * s->kernel[2] + tx] = sums[i];
+                if (++c == s->c) c = 0, tx++;
             }
         }
     }
