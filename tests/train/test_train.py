@@ -15,7 +15,10 @@ import time
 
 PLUMB = os.environ["PLUMB"]
 PYTHON = os.environ.get("PLB_PYTHON")
-SMALL = ["train", "mnist_cnn", "--data", "digits", "--limit", "160", "--batch", "64"]
+SMALL = ["train", "mnist_cnn", "--data", "digits", "--limit", "160", "--batch", "64", "--threads",
+         "1"]
+# Threads that spin at barriers crawl where other tests want the same cores.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 class Skip(Exception):
@@ -114,7 +117,7 @@ def test_killed_and_resumed_ends_with_the_same_bits():
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         words = [*SMALL, "--epochs", "8", "--max-steps", "22", "--schedule", "cosine",
-                 "--seed", "3"]
+                 "--seed", "3", "--threads", "2"]
         begin = time.monotonic()
         whole = train(*words, "--save", f"{folder}/whole")
         took_s = time.monotonic() - begin
@@ -275,10 +278,14 @@ def need_mnist():
 
 def test_long_mnist_in_one_epoch():
     need_mnist()
-    epoch = train("train", "mnist_cnn", "--data", "mnist", timeout=3600)["epochs"][0]
-    print(f"one epoch: {100 * epoch['test_accuracy']:.2f} %")
-    assert epoch["samples"] == 60000 and epoch["test_count"] == 10000
-    assert 0.93 <= epoch["test_accuracy"] <= 0.96, epoch
+    found = []
+    for seed in (1, 2, 3):  # single seeds lie up to one per cent apart, in PyTorch too
+        epoch = train("train", "mnist_cnn", "--data", "mnist", "--seed", seed,
+                      timeout=3600)["epochs"][0]
+        assert epoch["samples"] == 60000 and epoch["test_count"] == 10000
+        found.append(epoch["test_accuracy"])
+    print("one epoch: " + ", ".join(f"{100 * accuracy:.2f} %" for accuracy in found))
+    assert 0.93 <= sum(found) / 3 <= 0.96, found
 
 
 def test_long_mnist_in_ten_epochs():
