@@ -30,11 +30,11 @@ static const pool_case cases[] = {
       .pad_end = {2, 2},
       .count_include_pad = 1}},
     {"gaps between windows", 2, 17, 20, {.kernel = {2, 1}, .stride = {5, 3}}},
-    {"ceil mode", 1, 112, 40, {.kernel = {3, 3}, .stride = {2, 2}, .ceil_mode = 1}},
+    {"ceil mode", 1, 56, 30, {.kernel = {3, 3}, .stride = {2, 2}, .ceil_mode = 1}},
     {"the whole plane", 5, 7, 7, {.kernel = {7, 7}}},
     {"dilated", 1, 20, 19, {.kernel = {3, 2}, .stride = {1, 2}, .dilation = {2, 3}}},
 };
-static const int64_t channels[] = {1, 3, 8, 10, 16, 20, 37, 64};
+static const int64_t channels[] = {1, 3, 8, 10, 16, 20, 37, 74};
 
 // What one op makes of its operands, by its kernel and by its reference.
 typedef struct outcome {
@@ -183,14 +183,12 @@ static void kernels_agree_with_references(void) {
             plb_layout layout = {k & 1 ? PLB_LAYOUT_NHWC : PLB_LAYOUT_PLAIN, 0};
             plb_type type = {PLB_F32, plb_shape_of(p->n, channels[k / 2], p->h, p->w)};
             plb_tensor x = tensor_new(&type, layout);
-            for (int threads = 1; threads < 4; threads += 2) {
-                fill(&x, true);
-                check_max(p, &x, threads, true);
-                fill(&x, false);
-                check_max(p, &x, threads, false);
-                check_mean(p, &x, threads);
-                check_adaptive(p, &x, threads);
-            }
+            fill(&x, true);
+            check_max(p, &x, 1, true);
+            fill(&x, false);
+            check_max(p, &x, 3, false); // small ones stay on one thread
+            check_mean(p, &x, 3);
+            check_adaptive(p, &x, 3);
             free(x.data);
         }
     }
