@@ -147,8 +147,8 @@ def test_init_leaves_nothing_half_written():
 
 def test_init_on_a_full_disk():
     with tempfile.TemporaryDirectory() as folder:
-        script = ('mount -t tmpfs -o size=256k none "$2" || exit 99; "$1" init lenet5 --save "$2/a" '
-                  '>/dev/null || exit 98; "$1" init lenet5 --save "$2/b"; echo "$? $(ls -A "$2")"')
+        script = ('mount -t tmpfs -o size=256k none "$2" || exit 99; '
+                  '"$1" init lenet5 --save "$2/a" >/dev/null || exit 98; "$1" init lenet5 --save "$2/b"; echo "$? $(ls -A "$2")"')
         for how in (["unshare", "-m"], ["unshare", "-rm"]):
             run = subprocess.run([*how, "sh", "-c", script, "sh", PLUMB, folder], text=True,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
@@ -290,7 +290,8 @@ def check_explained(found):
             fits = op["bytes"] <= roof["cache_bytes"]
             rate = roof["cache_bytes_per_s"] if fits else roof["memory_bytes_per_s"]
             least = max(op["flops"] / roof["flops_per_s"], op["bytes"] / rate)
-            assert abs(op["percent_of_roof"] - 1e5 * least / op["ms"]) < 1e-6 * op["percent_of_roof"]
+            percent = op["percent_of_roof"]
+            assert abs(percent - 1e5 * least / op["ms"]) < 1e-6 * percent
             assert abs(op["flops_per_byte"] * op["bytes"] - op["flops"]) <= 1e-6 * op["flops"]
 
 
@@ -353,7 +354,8 @@ def test_explain_stops_when_told():
 def test_help_names_every_flag():
     for name in NEW:
         run = plumb(name, "--help")
-        assert run.returncode == 0 and f"Usage: plumb {name}" in run.stdout and "--json" in run.stdout
+        assert run.returncode == 0 and run.stdout.startswith(f"Usage: plumb {name}"), run.stderr
+        assert "--json" in run.stdout
         assert f"  {name} " in plumb("--help").stdout
 
 
@@ -386,13 +388,12 @@ def test_bad_numbers_are_refused():
 
 def test_sizes_that_do_not_fit_are_refused():
     expect_refusal(plumb("models", "vgg16", "--size", 1), "vgg16")
-    expect_refusal(plumb("models", "mnist_cnn", "--size", 64), "mnist_cnn")
     expect_refusal(plumb("models", "--size", 64), "expected the NAME of a model")
     # More memory than any machine has.
     run = plumb("explain", "resnet18", "--batch", 1 << 20)
     assert run.returncode in (2, 3) and run.stderr.count("\n") == 1, run.stderr
     with Folder() as f:
-        expect_refusal(f.predict(None, None, "--size", 64), "mnist_cnn")
+        expect_refusal(f.predict(None, None, "--size", 64), "fc1.weight: expected f32 [50, ")
 
 
 def test_full_output_is_exit_3():

@@ -29,17 +29,18 @@ def preset(size, resize):
 
 
 def settled(name, x):
-    """Random weights whose running statistics are those of the pictures, so that outputs differ."""
+    """Random weights whose running statistics are those of the pictures, so that outputs differ,
+    and whose logits have the deviation 2, so that neither all nor one of the classes are likely."""
     torch.manual_seed(1)
     options = {"aux_logits": False, "init_weights": True} if name == "inception_v3" else {}
     model = getattr(torchvision.models, name)(weights=None, **options)
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
-            module.momentum = 0.9
-    model.train()
+            module.momentum = 1.0
     with torch.no_grad():
-        model(x)
-    return model.eval()
+        model.train()(x)
+        model.fc.weight *= 2 / model.eval()(x).std()
+    return model
 
 
 def case(name, dtype, files, folder):

@@ -209,7 +209,7 @@ out:
     return status;
 }
 
-// What runs first comes first in the order too, because storage.c sees in it who still needs a value.
+// What runs first comes first in the order too: storage.c sees in it who still needs a value.
 static plb_status put_prologue_first(plb_plan *plan) {
     int n_nodes = plan->graph->n_nodes, n = 0;
     int *order = plb_alloc_array((size_t)n_nodes + 1, sizeof *order);

@@ -2,6 +2,9 @@
 // The multiply-adds of roof.h. The includer defines VECTOR, LANES, SET(x), MULTIPLY_ADD(a, b, c),
 // SUM(v) and ROOF, the name of the result. Two units with a latency of four cycles need eight
 // chains; twelve leave some slack and fit in sixteen registers. Values run towards 1.
+#ifndef PLB_ENGINE_DEVICE_CPU_ROOF_BODY_H
+#define PLB_ENGINE_DEVICE_CPU_ROOF_BODY_H
+
 #include "engine/device/cpu/roof.h"
 
 static float run_chains(int64_t steps) {
@@ -28,3 +31,5 @@ static float run_chains(int64_t steps) {
 }
 
 const plb_roof_loop ROOF = {run_chains, 12 * 2 * LANES};
+
+#endif
