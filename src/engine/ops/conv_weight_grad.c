@@ -77,6 +77,11 @@ plb_value plb_conv_weight_grad(plb_graph *graph, plb_value x, plb_value dy,
         __VA_ARGS__           \
     }
 static const plb_sample samples[] = {
+    {.name = "few channels of many images", // for kernels whose vectors hold images
+     .in = {PLB_T(9, 2, 6, 5), PLB_T(9, 3, 6, 3)},
+     .n_in = 2,
+     .attrs = ATTRS({1, 2}, {1, 1}, {1, 0}, {1, 1}, 1, {0}, {3, 2}),
+     .no_gradient = true},
     {.name = "3x3",
      .in = {PLB_T(2, 3, 5, 4), PLB_T(2, 4, 5, 4)},
      .n_in = 2,
