@@ -42,7 +42,7 @@ static inline vec vec_min(vec a, vec b) {
     return _mm256_min_ps(a, b);
 }
 
-// r[j] lane i = x[i stride + j]. Fours are put where they belong by loads, which leaves the shuffles
+// r[j] lane i = x[i stride + j]. Loads put fours where they belong, which leaves the shuffles
 // within fours.
 static inline void vec_transpose(const float *x, int64_t stride, vec r[LANES]) {
 #pragma GCC unroll 2
@@ -63,17 +63,9 @@ static inline void vec_transpose(const float *x, int64_t stride, vec r[LANES]) {
     }
 }
 
-#define PLB_EACH_GRAD_BLOCK(X)                                                              \
-    X(1, 1)                                                                                 \
-    X(1, 2) X(1, 3) X(1, 4) X(1, 5) X(1, 6) X(2, 1) X(2, 2) X(2, 3) X(2, 4) X(2, 5) X(2, 6) \
-        X(3, 1) X(3, 2) X(3, 3) X(3, 4)
-#define PLB_EACH_PIXEL_BLOCK(X)                                                                \
-    X(1, 1)                                                                                    \
-    X(1, 2)                                                                                    \
-    X(1, 3)                                                                                    \
-    X(1, 4)                                                                                    \
-    X(1, 5) X(1, 6) X(1, 7) X(1, 8) X(1, 9) X(1, 10) X(1, 11) X(1, 12) X(2, 1) X(2, 2) X(2, 3) \
-        X(2, 4) X(2, 5) X(2, 6) X(4, 1) X(4, 2) X(4, 3)
+// Blocks that leave no sum without a register: channels and taps, pixels and channels.
+#define PLB_EACH_GRAD_BLOCK(X)  PLB_TO_6(X, 1) PLB_TO_6(X, 2) PLB_TO_4(X, 3)
+#define PLB_EACH_PIXEL_BLOCK(X) PLB_TO_12(X, 1) PLB_TO_6(X, 2) PLB_TO_3(X, 4)
 
 #include "engine/device/cpu/conv_direct_body.h"
 

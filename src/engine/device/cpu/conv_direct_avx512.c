@@ -39,7 +39,7 @@ static inline vec vec_min(vec a, vec b) {
     return _mm512_min_ps(a, b);
 }
 
-// r[j] lane i = x[i stride + j]. Fours are put where they belong by loads, which leaves the shuffles
+// r[j] lane i = x[i stride + j]. Loads put fours where they belong, which leaves the shuffles
 // within fours.
 static inline void vec_transpose(const float *x, int64_t stride, vec r[LANES]) {
 #pragma GCC unroll 4
@@ -64,20 +64,10 @@ static inline void vec_transpose(const float *x, int64_t stride, vec r[LANES]) {
     }
 }
 
-#define PLB_EACH_GRAD_BLOCK(X)                                                                  \
-    X(1, 1)                                                                                     \
-    X(1, 2) X(1, 3) X(1, 4) X(1, 5) X(1, 6) X(1, 7) X(1, 8) X(2, 1) X(2, 2) X(2, 3) X(2, 4)     \
-        X(2, 5) X(2, 6) X(2, 7) X(2, 8) X(3, 1) X(3, 2) X(3, 3) X(3, 4) X(3, 5) X(3, 6) X(3, 7) \
-            X(3, 8) X(4, 1) X(4, 2) X(4, 3) X(4, 4) X(4, 5) X(4, 6) X(5, 1) X(5, 2) X(5, 3)     \
-                X(5, 4) X(5, 5)
-#define PLB_EACH_PIXEL_BLOCK(X)                                                                    \
-    X(1, 1)                                                                                        \
-    X(1, 2)                                                                                        \
-    X(1, 3)                                                                                        \
-    X(1, 4)                                                                                        \
-    X(1, 5) X(1, 6) X(1, 7) X(1, 8) X(1, 9) X(1, 10) X(1, 11) X(1, 12) X(2, 1) X(2, 2) X(2, 3)     \
-        X(2, 4) X(2, 5) X(2, 6) X(2, 7) X(2, 8) X(2, 9) X(2, 10) X(2, 11) X(2, 12) X(4, 1) X(4, 2) \
-            X(4, 3) X(4, 4) X(4, 5) X(4, 6)
+// Blocks that leave no sum without a register: channels and taps, pixels and channels.
+#define PLB_EACH_GRAD_BLOCK(X) \
+    PLB_TO_8(X, 1) PLB_TO_8(X, 2) PLB_TO_8(X, 3) PLB_TO_6(X, 4) PLB_TO_5(X, 5)
+#define PLB_EACH_PIXEL_BLOCK(X) PLB_TO_12(X, 1) PLB_TO_12(X, 2) PLB_TO_6(X, 4)
 
 #include "engine/device/cpu/conv_direct_body.h"
 

@@ -6,6 +6,14 @@
 
 #include <string.h>
 
+// X(n, 1), X(n, 2) and so on.
+#define PLB_TO_3(X, n)  X(n, 1) X(n, 2) X(n, 3)
+#define PLB_TO_4(X, n)  PLB_TO_3(X, n) X(n, 4)
+#define PLB_TO_5(X, n)  PLB_TO_4(X, n) X(n, 5)
+#define PLB_TO_6(X, n)  PLB_TO_5(X, n) X(n, 6)
+#define PLB_TO_8(X, n)  PLB_TO_6(X, n) X(n, 7) X(n, 8)
+#define PLB_TO_12(X, n) PLB_TO_8(X, n) X(n, 9) X(n, 10) X(n, 11) X(n, 12)
+
 #define PLB_INLINE static inline __attribute__((always_inline))
 
 PLB_INLINE int64_t least(int64_t a, int64_t b) {
@@ -67,23 +75,23 @@ static void scatter_images(const float *from, int64_t count, const plb_direct_en
 
 // ---------------------------------------------------------------------------- conv, its input grad
 // Row of the source that meets the row of the result, and the tap of depth and height.
-typedef struct meeting {
+typedef struct plb_direct_meeting {
     int64_t from, tap; // in rows
-} meeting;
+} plb_direct_meeting;
 
 // What a row of the result is summed from.
-typedef struct row_sum {
+typedef struct plb_direct_row {
     const float *source; // xt, less the rows that it does not hold
     const float *weights, *bias;
-    meeting meetings[PLB_DIRECT_TAPS];
+    plb_direct_meeting meetings[PLB_DIRECT_TAPS];
     int n_meetings;
     int64_t row_floats; // of xt
     int64_t c;          // channels of the source
     int64_t w_taps, step;
     int64_t pixel_floats; // from a pixel of yt to the next
-} row_sum;
+} plb_direct_row;
 
-PLB_INLINE void pixel_block(const int pixels, const int channels, const row_sum *s,
+PLB_INLINE void pixel_block(const int pixels, const int channels, const plb_direct_row *s,
                             const plb_direct_run *runs, int n_runs, float *y) {
     vec sum[SUMS];
 #pragma GCC unroll 12
@@ -122,7 +130,7 @@ PLB_INLINE void pixel_block(const int pixels, const int channels, const row_sum 
     }
 }
 
-static void pixel_block_of(int64_t pixels, int64_t channels, const row_sum *s,
+static void pixel_block_of(int64_t pixels, int64_t channels, const plb_direct_row *s,
                            const plb_direct_run *runs, int n_runs, float *y) {
     switch (pixels * 16 + channels) {
 #define PLB_BLOCK(p, k) \
@@ -140,7 +148,7 @@ static int64_t pixels_of(int64_t alike, int64_t channels) {
 }
 
 // One block of channels of a row, yt[W,to_c][L] from its first channel.
-static void channel_block(const plb_direct_plan *plan, const row_sum *s, int64_t channels,
+static void channel_block(const plb_direct_plan *plan, const plb_direct_row *s, int64_t channels,
                           float *yt) {
     const plb_direct_axis *w = &plan->axis[2];
     for (int64_t ox = 0; ox < plan->to[2];) {
@@ -152,22 +160,22 @@ static void channel_block(const plb_direct_plan *plan, const row_sum *s, int64_t
 }
 
 // Sets what the row meets, in rows of the source from depth 0, height 0.
-static void meet(const plb_direct_plan *plan, int64_t row, row_sum *s) {
+static void meet(const plb_direct_plan *plan, int64_t row, plb_direct_row *s) {
     const plb_direct_axis *d = &plan->axis[0], *h = &plan->axis[1];
     const int64_t z = row / plan->to[1], y = row % plan->to[1];
     s->n_meetings = 0;
     for (int32_t i = d->first[z]; i < d->first[z + 1]; i++) {
         for (int32_t j = h->first[y]; j < h->first[y + 1]; j++) {
             s->meetings[s->n_meetings++] =
-                (meeting){d->runs[i].from * plan->from[1] + h->runs[j].from,
-                          d->runs[i].tap * plan->shape.kernel[1] + h->runs[j].tap};
+                (plb_direct_meeting){d->runs[i].from * plan->from[1] + h->runs[j].from,
+                                     d->runs[i].tap * plan->shape.kernel[1] + h->runs[j].tap};
         }
     }
 }
 
 // The rows of the source that rows of the result meet: begin and end, equal if none.
-static void rows_met(const plb_direct_plan *plan, int64_t row_begin, int64_t row_end, row_sum *s,
-                     int64_t *begin, int64_t *end) {
+static void rows_met(const plb_direct_plan *plan, int64_t row_begin, int64_t row_end,
+                     plb_direct_row *s, int64_t *begin, int64_t *end) {
     *begin = plan->from[0] * plan->from[1], *end = 0;
     for (int64_t row = row_begin; row < row_end; row++) {
         meet(plan, row, s);
@@ -189,11 +197,11 @@ static void rows(const plb_direct_plan *plan, const float *source, const float *
     const int64_t taps = plan->shape.kernel[0] * plan->shape.kernel[1] * plan->shape.kernel[2];
     float *yt = workspace + plan->source_floats;
     int64_t met_begin, met_end;
-    row_sum s = {.row_floats = from_row * LANES,
-                 .c = plan->from_c,
-                 .w_taps = plan->shape.kernel[2],
-                 .step = plan->step * plan->from_c * LANES,
-                 .pixel_floats = plan->to_c * LANES};
+    plb_direct_row s = {.row_floats = from_row * LANES,
+                        .c = plan->from_c,
+                        .w_taps = plan->shape.kernel[2],
+                        .step = plan->step * plan->from_c * LANES,
+                        .pixel_floats = plan->to_c * LANES};
     rows_met(plan, row_begin, row_end, &s, &met_begin, &met_end);
     gather_images(source + first * from_image + met_begin * from_row, from_image, images,
                   (met_end - met_begin) * from_row, workspace);
@@ -214,7 +222,7 @@ static void rows(const plb_direct_plan *plan, const float *source, const float *
 
 // ---------------------------------------------------------------------------- weight gradient
 // Some rows of dy against the rows of x that one tap of depth and height gives them.
-typedef struct grad_rows {
+typedef struct plb_direct_grad {
     const float *dy, *x;
     int64_t n, pixels;             // rows, and pixels of each
     int64_t dy_row, dy_pixel;      // floats to the next
@@ -222,10 +230,10 @@ typedef struct grad_rows {
     int64_t x_at[PLB_DIRECT_ROWS]; // of each row's partner, -1: it is padding
     int64_t total_k, total_j;      // floats from a total to the next channel's, the next tap's
     bool fresh;
-} grad_rows;
+} plb_direct_grad;
 
-PLB_INLINE void grad_block(const int channels, const int taps, const grad_rows *g, const float *dy0,
-                           const float *x0, float *totals) {
+PLB_INLINE void grad_block(const int channels, const int taps, const plb_direct_grad *g,
+                           const float *dy0, const float *x0, float *totals) {
     vec sum[GRAD_SUMS];
 #pragma GCC unroll 25
     for (int i = 0; i < channels * taps; i++) sum[i] = vec_zero();
@@ -256,7 +264,7 @@ PLB_INLINE void grad_block(const int channels, const int taps, const grad_rows *
     }
 }
 
-static void grad_block_of(int64_t channels, int64_t taps, const grad_rows *g, const float *dy,
+static void grad_block_of(int64_t channels, int64_t taps, const plb_direct_grad *g, const float *dy,
                           const float *x, float *totals) {
     switch (channels * 16 + taps) {
 #define PLB_BLOCK(k, j) \
@@ -279,7 +287,7 @@ static int64_t grad_channels_of(int64_t k) {
 
 // Channels k .. k + channels with all width taps and channels of x. Without dilation these follow
 // each other in memory; with it, each tap's channels do.
-static void grad_channels(const plb_direct_plan *plan, const grad_rows *g, int64_t k,
+static void grad_channels(const plb_direct_plan *plan, const plb_direct_grad *g, int64_t k,
                           int64_t channels, float *totals) {
     const plb_conv_shape *s = &plan->shape;
     const int64_t length = s->dilation[2] == 1 ? plan->j_count : s->c;
@@ -351,14 +359,14 @@ static void weight_rows(const plb_direct_plan *plan, const float *x, const float
     int64_t begin, end;
     partners_of(plan, row_begin, row_end, &begin, &end);
     gather_padded(plan, x + first * x_image, images, begin, end, workspace);
-    grad_rows g = {.dy = dyt,
-                   .x = workspace,
-                   .pixels = s->out[2],
-                   .dy_row = dy_row * LANES,
-                   .dy_pixel = s->k * LANES,
-                   .x_pixel = s->stride[2] * s->c * LANES,
-                   .total_k = taps * plan->j_count * LANES,
-                   .fresh = fresh};
+    plb_direct_grad g = {.dy = dyt,
+                         .x = workspace,
+                         .pixels = s->out[2],
+                         .dy_row = dy_row * LANES,
+                         .dy_pixel = s->k * LANES,
+                         .x_pixel = s->stride[2] * s->c * LANES,
+                         .total_k = taps * plan->j_count * LANES,
+                         .fresh = fresh};
     for (int64_t row = row_begin; row < row_end; row += chunk, g.fresh = false) {
         g.n = least(chunk, row_end - row);
         gather_images(dy + first * dy_image + row * dy_row, dy_image, images, g.n * dy_row, dyt);
