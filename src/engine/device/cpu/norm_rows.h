@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops of batch normalisation over rows x[rows,C], channels innermost: a row is one
+// The inner loops of normalisations over rows x[rows,C], channels innermost: a row is one
 // pixel of one sample. One source (norm_rows_body.h) is compiled for each instruction set.
 #ifndef PLB_ENGINE_DEVICE_CPU_NORM_ROWS_H
 #define PLB_ENGINE_DEVICE_CPU_NORM_ROWS_H
@@ -20,6 +20,14 @@ typedef struct plb_norm_rows {
     // dx = a[c] d + b[c] (x - mean[c]) + e[c].
     void (*grad_apply)(const float *x, const float *dy, const float *y, int64_t rows, int64_t c,
                        const float *const coefficients[4], float *dx); // a, b, mean, e
+    // y = (x - mean[c]) scale[c] + offset[c]; y may be x, here and below.
+    void (*centre)(const float *x, int64_t rows, int64_t c, const float *mean, const float *scale,
+                   const float *offset, float *y);
+    // The same of n elements with one mean, scale and offset.
+    void (*centre_line)(const float *x, int64_t n, float mean, float scale, float offset, float *y);
+    // y = (x - mean) scale gamma[n] + beta[n]
+    void (*standardise)(const float *x, int64_t n, float mean, float scale, const float *gamma,
+                        const float *beta, float *y);
 } plb_norm_rows;
 
 extern const plb_norm_rows plb_norm_rows_portable, plb_norm_rows_avx2, plb_norm_rows_avx512;

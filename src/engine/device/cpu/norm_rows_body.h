@@ -90,4 +90,25 @@ static void grad_apply(const float *x, const float *dy, const float *y, int64_t 
     }
 }
 
-const plb_norm_rows PLB_NORM_ROWS = {sums, apply, grad_sums, grad_apply};
+static void centre(const float *x, int64_t rows, int64_t c, const float *mean, const float *scale,
+                   const float *offset, float *y) {
+    for (int64_t r = 0; r < rows; r++, x += c, y += c) {
+#pragma omp simd
+        for (int64_t i = 0; i < c; i++) y[i] = (x[i] - mean[i]) * scale[i] + offset[i];
+    }
+}
+
+static void centre_line(const float *x, int64_t n, float mean, float scale, float offset,
+                        float *y) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale + offset;
+}
+
+static void standardise(const float *x, int64_t n, float mean, float scale, const float *gamma,
+                        const float *beta, float *y) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale * gamma[i] + beta[i];
+}
+
+const plb_norm_rows PLB_NORM_ROWS = {sums,   apply,       grad_sums,  grad_apply,
+                                     centre, centre_line, standardise};
