@@ -2,6 +2,9 @@
 // Included once for each instruction set, with PLB_NORM_ROWS naming the table. Plain loops over
 // the channels that compilers vectorise; the pragma vouches that pointers do not overlap, but for
 // those of one element that is read before it is written.
+#ifndef PLB_ENGINE_DEVICE_CPU_NORM_ROWS_BODY_H
+#define PLB_ENGINE_DEVICE_CPU_NORM_ROWS_BODY_H
+
 #include "engine/device/cpu/norm_rows.h"
 
 static void sums(const float *x, int64_t rows, int64_t c, const float *shift, float *sum,
@@ -16,8 +19,8 @@ static void sums(const float *x, int64_t rows, int64_t c, const float *shift, fl
     }
 }
 
-static void apply(const float *x, int64_t rows, int64_t c, const float *scale,
-                  const float *offset, const float *residual, int relu, float *y) {
+static void apply(const float *x, int64_t rows, int64_t c, const float *scale, const float *offset,
+                  const float *residual, int relu, float *y) {
     float low = relu ? 0.0f : -__builtin_inff();
     for (int64_t r = 0; r < rows; r++, x += c, y += c) {
         if (residual) {
@@ -112,3 +115,5 @@ static void standardise(const float *x, int64_t n, float mean, float scale, cons
 
 const plb_norm_rows PLB_NORM_ROWS = {sums,   apply,       grad_sums,  grad_apply,
                                      centre, centre_line, standardise};
+
+#endif

@@ -2,28 +2,31 @@
 // Included once for each instruction set, with PLB_POOL_ROWS naming the table. Channels fill
 // vectors of 16 or 8; a plain value has one channel, and its vectors lie along the row: a window
 // is first reduced down its columns, which are contiguous, and then across.
+#ifndef PLB_ENGINE_DEVICE_CPU_POOL_ROWS_BODY_H
+#define PLB_ENGINE_DEVICE_CPU_POOL_ROWS_BODY_H
+
 #include <stdbool.h>
 #include <string.h>
 
 #include "engine/device/cpu/pool.h"
 
-#define INLINE static inline __attribute__((always_inline))
+#define PLB_POOL_INLINE static inline __attribute__((always_inline))
 
-#define LANES   16
-#define NAME(x) x##_16
-#include "engine/device/cpu/pool_lanes.h"
-#undef LANES
-#undef NAME
-#define LANES   8
-#define NAME(x) x##_8
-#include "engine/device/cpu/pool_lanes.h"
-#undef LANES
-#undef NAME
-#define LANES   1
-#define NAME(x) x##_1
-#include "engine/device/cpu/pool_lanes.h"
-#undef LANES
-#undef NAME
+#define PLB_POOL_LANES   16
+#define PLB_POOL_NAME(x) x##_16
+#include "engine/device/cpu/pool_lanes.inc"
+#undef PLB_POOL_LANES
+#undef PLB_POOL_NAME
+#define PLB_POOL_LANES   8
+#define PLB_POOL_NAME(x) x##_8
+#include "engine/device/cpu/pool_lanes.inc"
+#undef PLB_POOL_LANES
+#undef PLB_POOL_NAME
+#define PLB_POOL_LANES   1
+#define PLB_POOL_NAME(x) x##_1
+#include "engine/device/cpu/pool_lanes.inc"
+#undef PLB_POOL_LANES
+#undef PLB_POOL_NAME
 
 // ---------------------------------------------------------------------------- one channel
 // Down the columns: the maximum of each and, if at all, where it first stood.
@@ -61,13 +64,13 @@ static void max_columns(const plb_pool_row *r) {
 }
 
 // Of equals that which stands first in the plane, not in the row, wins; so it is among NaNs.
-INLINE bool beats(float x, int32_t x_at, float best, int32_t best_at) {
+PLB_POOL_INLINE bool beats(float x, int32_t x_at, float best, int32_t best_at) {
     bool earlier = x_at < best_at;
     return (x > best) | ((x == best) & earlier) | ((x != x) & ((best == best) | earlier));
 }
 
 // Windows [begin, end) that are whole, `stride` apart.
-INLINE void max_across(const plb_pool_row *r, int64_t begin, int64_t end, int64_t stride) {
+PLB_POOL_INLINE void max_across(const plb_pool_row *r, int64_t begin, int64_t end, int64_t stride) {
     const plb_pool_geometry *g = r->g;
     const plb_pool_window *ww = g->window[2] + begin;
     const int64_t n = end - begin, first = ww->first, count = ww->count;
@@ -220,3 +223,5 @@ static int64_t max_grad_row(const plb_pool_row *r) {
 }
 
 const plb_pool_rows PLB_POOL_ROWS = {max_row, mean_row, mean_grad_row, max_grad_row};
+
+#endif
