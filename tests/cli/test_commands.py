@@ -148,7 +148,8 @@ def test_init_leaves_nothing_half_written():
 def test_init_on_a_full_disk():
     with tempfile.TemporaryDirectory() as folder:
         script = ('mount -t tmpfs -o size=256k none "$2" || exit 99; '
-                  '"$1" init lenet5 --save "$2/a" >/dev/null || exit 98; "$1" init lenet5 --save "$2/b"; echo "$? $(ls -A "$2")"')
+                  '"$1" init lenet5 --save "$2/a" >/dev/null || exit 98; '
+                  '"$1" init lenet5 --save "$2/b"; echo "$? $(ls -A "$2")"')
         for how in (["unshare", "-m"], ["unshare", "-rm"]):
             run = subprocess.run([*how, "sh", "-c", script, "sh", PLUMB, folder], text=True,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
