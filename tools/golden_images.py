@@ -172,7 +172,8 @@ def main() -> None:
         write_png_seeds()
         write_jpeg_seeds()
     lines = [line(str(path), path.read_bytes())
-             for kind in ("jpeg", "png") for path in sorted((CORPUS / kind).glob(f"*.{kind[:2]}*g"))]
+             for kind in ("jpeg", "png")
+             for path in sorted((CORPUS / kind).glob(f"*.{kind[:2]}*g"))]
     lines += [line(name, data) for name, data in photos(arguments.data)]
     GOLDEN.parent.mkdir(exist_ok=True)
     GOLDEN.write_text("# " + f"Made by tools/golden_images.py with Pillow {Image.__version__}.\n"

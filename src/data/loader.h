@@ -5,8 +5,9 @@
 //
 // Call order: new, then next or next_into as often as needed, seek in between, free. One consumer
 // at a time; only plb_loader_cancel may be called from another thread. The loader runs on into the
-// next epoch by itself, so that an epoch's first batch is ready too. After `new`, and one sample read
-// by each thread, nothing here allocates; the decoder of an image folder does, for each picture.
+// next epoch by itself, so that an epoch's first batch is ready too. After `new`, and one sample
+// read by each thread, nothing here allocates; the decoder of an image folder does, for each
+// picture.
 #ifndef PLB_DATA_LOADER_H
 #define PLB_DATA_LOADER_H
 

@@ -46,8 +46,8 @@ static uint8_t *load(const char *path, size_t *size) {
     return bytes;
 }
 
-// A file that ends early is refused wherever it ends, though only its end marker may be missing. PIL
-// does the same for JPEG.
+// A file that ends early is refused wherever it ends, though only its end marker may be missing.
+// PIL does the same for JPEG.
 static void truncated_files_are_refused(void) {
     static const char *const paths[] = {"fuzz/corpus/jpeg/420.jpg",
                                         "fuzz/corpus/jpeg/420-progressive.jpg",

@@ -66,8 +66,8 @@ static plb_status prepare_state(const plb_query *q, plb_launch *out) {
 
 // The workspace: f64 sums of each thread, f32 sums of each, then four vectors of coefficients.
 typedef struct scratch {
-    double *totals;  // [threads][2][C]
-    float *partials; // [threads][2][C]
+    double *totals;   // [threads][2][C]
+    float *partials;  // [threads][2][C]
     float *vector[4]; // [C]
 } scratch;
 
@@ -236,7 +236,7 @@ static plb_status prepare_grad(const plb_query *q, const char *choice, plb_launc
     return PLB_OK;
 }
 
-const plb_kernel plb_cpu_batch_norm = {.name = "rows", .op = PLB_OP_batch_norm, .refuse = refuse,
-                                       .prepare = prepare_forward};
-const plb_kernel plb_cpu_batch_norm_grad = {.name = "rows", .op = PLB_OP_batch_norm_grad,
-                                            .refuse = refuse, .prepare = prepare_grad};
+const plb_kernel plb_cpu_batch_norm = {
+    .name = "rows", .op = PLB_OP_batch_norm, .refuse = refuse, .prepare = prepare_forward};
+const plb_kernel plb_cpu_batch_norm_grad = {
+    .name = "rows", .op = PLB_OP_batch_norm_grad, .refuse = refuse, .prepare = prepare_grad};

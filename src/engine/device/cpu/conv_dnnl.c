@@ -30,8 +30,11 @@ static const char *refuse_common(const plb_query *q) {
 }
 
 static void spec_of(const plb_query *q, plb_dnnl_spec *s) {
-    *s = (plb_dnnl_spec){.first = &q->in[0], .second = &q->in[1], .result = &q->out[0],
-                         .residual = present(q, RESIDUAL), .pack = true};
+    *s = (plb_dnnl_spec){.first = &q->in[0],
+                         .second = &q->in[1],
+                         .result = &q->out[0],
+                         .residual = present(q, RESIDUAL),
+                         .pack = true};
     if (present(q, BIAS)) s->bias = &q->in[BIAS];
     switch (q->op) {
     case PLB_OP_conv: s->kind = PLB_DNNL_CONV; break;
@@ -78,8 +81,8 @@ static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
     if (residual && call->in[RESIDUAL].data != y->data) {
         memcpy(y->data, call->in[RESIDUAL].data, plb_layout_bytes(&y->shape, y->dtype, y->layout));
     }
-    plb_dnnl_args args = {.first = call->in[0].data, .result = y->data,
-                          .workspace = call->workspace};
+    plb_dnnl_args args = {
+        .first = call->in[0].data, .result = y->data, .workspace = call->workspace};
     args.second = plb_dnnl_packed_bytes(p) ? call->packed : call->in[1].data;
     if (call->n_in > BIAS) args.bias = call->in[BIAS].data;
     return plb_dnnl_run(p, &args);
@@ -102,9 +105,12 @@ static plb_status prepare(const plb_query *q, const char *choice, plb_launch *ou
     plb_dnnl *p;
     spec_of(q, &spec);
     PLB_TRY(plb_dnnl_new(&spec, &p));
-    *out = (plb_launch){.state = p, .release = release, .run = run,
+    *out = (plb_launch){.state = p,
+                        .release = release,
+                        .run = run,
                         .workspace_bytes = plb_dnnl_workspace_bytes(p),
-                        .packed_bytes = plb_dnnl_packed_bytes(p), .flops = flops_of(q)};
+                        .packed_bytes = plb_dnnl_packed_bytes(p),
+                        .flops = flops_of(q)};
     if (out->packed_bytes) {
         out->pack = pack;
         out->packed_inputs = 1u << 1;
@@ -112,5 +118,5 @@ static plb_status prepare(const plb_query *q, const char *choice, plb_launch *ou
     return PLB_OK;
 }
 
-const plb_kernel plb_cpu_conv_dnnl = {.name = "onednn", .op = PLB_OP_conv, .refuse = refuse,
-                                      .prepare = prepare};
+const plb_kernel plb_cpu_conv_dnnl = {
+    .name = "onednn", .op = PLB_OP_conv, .refuse = refuse, .prepare = prepare};

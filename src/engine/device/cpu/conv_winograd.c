@@ -33,7 +33,11 @@ static const char *shape_of(const plb_query *q, plb_winograd_shape *out) {
     if (!plain_geometry(&s)) {
         return "kernel 3x3, stride 1, dilation 1, one group, equal padding only";
     }
-    *out = (plb_winograd_shape){.n = s.n, .c = s.c, .k = s.k, .h = s.in[1], .w = s.in[2],
+    *out = (plb_winograd_shape){.n = s.n,
+                                .c = s.c,
+                                .k = s.k,
+                                .h = s.in[1],
+                                .w = s.in[2],
                                 .pad = (int)s.pad[1],
                                 .rotate = q->op == PLB_OP_conv_input_grad};
     return NULL;
@@ -100,12 +104,20 @@ static plb_status prepare(const plb_query *q, const char *choice, plb_launch *ou
         plb_free(plan);
         return status == PLB_EINVAL ? PLB_EUNSUPPORTED : status;
     }
-    *out = (plb_launch){.state = plan, .release = plb_free, .pack = pack, .run = run,
+    *out = (plb_launch){.state = plan,
+                        .release = plb_free,
+                        .pack = pack,
+                        .run = run,
                         .workspace_bytes = plb_winograd_workspace_bytes(plan),
                         .packed_bytes = plb_winograd_packed_bytes(plan),
-                        .packed_inputs = 1u << 1, .flops = plb_winograd_flops(plan)};
+                        .packed_inputs = 1u << 1,
+                        .flops = plb_winograd_flops(plan)};
     return PLB_OK;
 }
 
-const plb_kernel plb_cpu_conv_winograd = {.name = "winograd", .op = PLB_OP_conv, .refuse = refuse,
-                                          .choices = choices, .prepare = prepare, .tuned = true};
+const plb_kernel plb_cpu_conv_winograd = {.name = "winograd",
+                                          .op = PLB_OP_conv,
+                                          .refuse = refuse,
+                                          .choices = choices,
+                                          .prepare = prepare,
+                                          .tuned = true};

@@ -57,10 +57,10 @@ typedef struct dims {
 } dims;
 
 static dnnl_format_tag_t tag_of(const plb_tensor *t) {
-    static const dnnl_format_tag_t plain[] = {dnnl_a, dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd,
-                                              dnnl_abcde};
-    static const dnnl_format_tag_t last[] = {dnnl_a, dnnl_a, dnnl_ab, dnnl_acb, dnnl_acdb,
-                                             dnnl_acdeb};
+    static const dnnl_format_tag_t plain[] = {dnnl_a,   dnnl_a,    dnnl_ab,
+                                              dnnl_abc, dnnl_abcd, dnnl_abcde};
+    static const dnnl_format_tag_t last[] = {dnnl_a,   dnnl_a,    dnnl_ab,
+                                             dnnl_acb, dnnl_acdb, dnnl_acdeb};
     return (t->layout.kind == PLB_LAYOUT_NHWC ? last : plain)[t->shape.rank];
 }
 
@@ -122,7 +122,7 @@ static void conv_extents(const plb_conv_attrs *a, int axes, conv_dims *out) {
 static plb_status conv_desc(const plb_dnnl_spec *s, dnnl_primitive_attr_t attr, plb_dnnl *p) {
     const plb_tensor *x = s->kind == PLB_DNNL_INPUT_GRAD ? s->result : s->first;
     const plb_tensor *w = s->kind == PLB_DNNL_WEIGHT_GRAD ? s->result : s->second;
-    const plb_tensor *y = s->kind == PLB_DNNL_CONV          ? s->result
+    const plb_tensor *y = s->kind == PLB_DNNL_CONV         ? s->result
                           : s->kind == PLB_DNNL_INPUT_GRAD ? s->first
                                                            : s->second;
     dnnl_memory_desc_t mx, mw, mb, my;
@@ -135,24 +135,23 @@ static plb_status conv_desc(const plb_dnnl_spec *s, dnnl_primitive_attr_t attr, 
     if (s->bias) PLB_TRY(describe_tensor(&mb, s->bias, false));
     dnnl_convolution_desc_t desc;
     dnnl_primitive_desc_t hint = NULL;
-    PLB_TRY(check(dnnl_dilated_convolution_forward_desc_init(
-                      &desc, dnnl_forward_training, dnnl_convolution_direct, &mx, &mw,
-                      s->bias ? &mb : NULL, &my, d.stride.d, d.dilation.d, d.pad_begin.d,
-                      d.pad_end.d),
-                  "convolution"));
+    PLB_TRY(
+        check(dnnl_dilated_convolution_forward_desc_init(
+                  &desc, dnnl_forward_training, dnnl_convolution_direct, &mx, &mw,
+                  s->bias ? &mb : NULL, &my, d.stride.d, d.dilation.d, d.pad_begin.d, d.pad_end.d),
+              "convolution"));
     if (s->kind == PLB_DNNL_CONV) {
         return check(dnnl_primitive_desc_create(&p->desc, &desc, attr, engine, NULL),
                      "convolution");
     }
     PLB_TRY(check(dnnl_primitive_desc_create(&hint, &desc, NULL, engine, NULL), "convolution"));
-    dnnl_status_t status =
-        s->kind == PLB_DNNL_INPUT_GRAD
-            ? dnnl_dilated_convolution_backward_data_desc_init(
-                  &desc, dnnl_convolution_direct, &mx, &mw, &my, d.stride.d, d.dilation.d,
-                  d.pad_begin.d, d.pad_end.d)
-            : dnnl_dilated_convolution_backward_weights_desc_init(
-                  &desc, dnnl_convolution_direct, &mx, &mw, NULL, &my, d.stride.d, d.dilation.d,
-                  d.pad_begin.d, d.pad_end.d);
+    dnnl_status_t status = s->kind == PLB_DNNL_INPUT_GRAD
+                               ? dnnl_dilated_convolution_backward_data_desc_init(
+                                     &desc, dnnl_convolution_direct, &mx, &mw, &my, d.stride.d,
+                                     d.dilation.d, d.pad_begin.d, d.pad_end.d)
+                               : dnnl_dilated_convolution_backward_weights_desc_init(
+                                     &desc, dnnl_convolution_direct, &mx, &mw, NULL, &my,
+                                     d.stride.d, d.dilation.d, d.pad_begin.d, d.pad_end.d);
     if (!status) status = dnnl_primitive_desc_create(&p->desc, &desc, attr, engine, hint);
     dnnl_primitive_desc_destroy(hint);
     return check(status, "convolution gradient");
@@ -169,9 +168,9 @@ static plb_status describe_matrix(dnnl_memory_desc_t *md, const plb_tensor *t, b
         strides.d[i] = t->stride[from];
     }
     if (any) {
-        return check(dnnl_memory_desc_init_by_tag(md, rank, extents.d, dnnl_f32,
-                                                  dnnl_format_tag_any),
-                     "a matrix");
+        return check(
+            dnnl_memory_desc_init_by_tag(md, rank, extents.d, dnnl_f32, dnnl_format_tag_any),
+            "a matrix");
     }
     return check(dnnl_memory_desc_init_by_strides(md, rank, extents.d, dnnl_f32, strides.d),
                  "a matrix");
@@ -187,8 +186,8 @@ static plb_status matmul_desc(const plb_dnnl_spec *s, dnnl_primitive_attr_t attr
         int rank = s->result->shape.rank;
         for (int i = 0; i < rank; i++) extents[i] = 1;
         extents[rank - 1] = s->bias->shape.dim[0];
-        static const dnnl_format_tag_t plain[] = {dnnl_a, dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd,
-                                                  dnnl_abcde, dnnl_abcdef};
+        static const dnnl_format_tag_t plain[] = {dnnl_a,    dnnl_a,     dnnl_ab,    dnnl_abc,
+                                                  dnnl_abcd, dnnl_abcde, dnnl_abcdef};
         PLB_TRY(describe(&mbias, rank, extents, plain[rank]));
     }
     dnnl_matmul_desc_t desc;
@@ -260,8 +259,8 @@ static plb_status make_memories(plb_dnnl *p, const plb_dnnl_spec *s) {
     PLB_TRY(memory_of(query(p, first), &p->first));
     PLB_TRY(memory_of(query(p, second), &p->second));
     if (s->bias) {
-        PLB_TRY(memory_of(dnnl_primitive_desc_query_md(p->desc, dnnl_query_weights_md, 1),
-                          &p->bias));
+        PLB_TRY(
+            memory_of(dnnl_primitive_desc_query_md(p->desc, dnnl_query_weights_md, 1), &p->bias));
     }
     if (s->kind == PLB_DNNL_WEIGHT_GRAD) return prepare_weight_result(p, s, query(p, result));
     PLB_TRY(memory_of(query(p, result), &p->result));
@@ -276,8 +275,8 @@ static plb_status make(plb_dnnl *p, const plb_dnnl_spec *spec) {
     plb_status status = check(mode, "attributes");
     if (!status) status = add_epilogue(attr, spec);
     if (!status) {
-        status = spec->kind == PLB_DNNL_MATMUL ? matmul_desc(spec, attr, p)
-                                               : conv_desc(spec, attr, p);
+        status =
+            spec->kind == PLB_DNNL_MATMUL ? matmul_desc(spec, attr, p) : conv_desc(spec, attr, p);
     }
     dnnl_primitive_attr_destroy(attr);
     PLB_TRY(status);
@@ -344,7 +343,8 @@ static bool is_weight_grad(const plb_dnnl *p) {
     dnnl_primitive_kind_t kind;
     dnnl_prop_kind_t prop = dnnl_prop_kind_undef;
     dnnl_primitive_desc_query(p->desc, dnnl_query_primitive_kind, 0, &kind);
-    if (kind == dnnl_convolution) dnnl_primitive_desc_query(p->desc, dnnl_query_prop_kind, 0, &prop);
+    if (kind == dnnl_convolution)
+        dnnl_primitive_desc_query(p->desc, dnnl_query_prop_kind, 0, &prop);
     return prop == dnnl_backward_weights;
 }
 
@@ -352,7 +352,8 @@ static int arguments(const plb_dnnl *p, dnnl_exec_arg_t args[MAX_ARGS]) {
     dnnl_prop_kind_t prop = dnnl_prop_kind_undef;
     dnnl_primitive_kind_t kind;
     dnnl_primitive_desc_query(p->desc, dnnl_query_primitive_kind, 0, &kind);
-    if (kind == dnnl_convolution) dnnl_primitive_desc_query(p->desc, dnnl_query_prop_kind, 0, &prop);
+    if (kind == dnnl_convolution)
+        dnnl_primitive_desc_query(p->desc, dnnl_query_prop_kind, 0, &prop);
     int n = 0;
     if (prop == dnnl_backward_data) {
         args[n++] = (dnnl_exec_arg_t){DNNL_ARG_DIFF_DST, p->first};

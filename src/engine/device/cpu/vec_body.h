@@ -32,72 +32,72 @@ static float remainder_f32(float a, float b) { // the sign of b
 #define PLB_TRUTH(condition) ((condition) ? 1.0f : 0.0f)
 
 // Operands a, b, c and attributes alpha, beta; pointwise.c has the definitions.
-#define PLB_VEC_OPS(X)                                                                      \
-    X(neg, -a)                                                                      \
-    X(abs, fabsf(a))                                                                \
-    X(sign, sign_f32(a))                                                            \
-    X(exp, exp_f32(a))                                                              \
-    X(log, log_f32(a))                                                              \
-    X(log1p, log1p_f32(a))                                                          \
-    X(expm1, expm1_f32(a))                                                          \
-    X(sqrt, sqrtf(a))                                                               \
-    X(rsqrt, 1.0f / sqrtf(a))                                                       \
-    X(reciprocal, 1.0f / a)                                                         \
-    X(tanh, tanh_f32(a))                                                            \
-    X(sigmoid, sigmoid_f32(a))                                                      \
-    X(relu, a <= 0 ? 0.0f : a)                                                      \
-    X(leaky_relu, a > 0 ? a : alpha * a)                                            \
-    X(elu, a > 0 ? a : alpha * expm1_f32(a))                                        \
-    X(selu, (float)PLB_SELU_SCALE * (a > 0 ? a : (float)PLB_SELU_ALPHA * expm1_f32(a))) \
-    X(celu, a > 0 ? a : alpha * expm1_f32(a / alpha))                               \
-    X(gelu, gelu_f32(a))                                                            \
-    X(gelu_tanh, gelu_tanh_f32(a))                                                  \
-    X(silu, a * sigmoid_f32(a))                                                     \
-    X(mish, mish_f32(a))                                                            \
-    X(hardswish, a * clamp_f32(a + 3.0f, 0.0f, 6.0f) / 6.0f)                        \
-    X(hardsigmoid, clamp_f32(a + 3.0f, 0.0f, 6.0f) / 6.0f)                          \
-    X(clamp, clamp_f32(a, alpha, beta))                                             \
-    X(softplus, a * alpha > beta ? a : softplus_f32(a * alpha) / alpha)             \
-    X(softsign, a / (1.0f + fabsf(a)))                                              \
-    X(erf, erf_f32(a))                                                              \
-    X(floor, floorf(a))                                                             \
-    X(ceil, ceilf(a))                                                               \
-    X(round, rintf(a))                                                              \
-    X(trunc, truncf(a))                                                             \
-    X(isnan, PLB_TRUTH(a != a))                                                         \
-    X(not, PLB_TRUTH(a == 0))                                                           \
-    X(affine, fma_f32(alpha, a, beta))                                              \
-    X(add, a + b)                                                                   \
-    X(sub, a - b)                                                                   \
-    X(mul, a * b)                                                                   \
-    X(div, a / b)                                                                   \
-    X(min, least(a, b))                                                             \
-    X(max, greatest(a, b))                                                          \
-    X(prelu, a > 0 ? a : b * a)                                                     \
-    X(relu_grad, b > 0 ? a : 0.0f)                                                  \
-    X(eq, PLB_TRUTH(a == b))                                                            \
-    X(ne, PLB_TRUTH(a != b))                                                            \
-    X(lt, PLB_TRUTH(a < b))                                                             \
-    X(le, PLB_TRUTH(a <= b))                                                            \
-    X(gt, PLB_TRUTH(a > b))                                                             \
-    X(ge, PLB_TRUTH(a >= b))                                                            \
-    X(and, PLB_TRUTH(a != 0 && b != 0))                                                 \
-    X(or, PLB_TRUTH(a != 0 || b != 0))                                                  \
-    X(xor, PLB_TRUTH((a != 0) != (b != 0)))                                             \
+#define PLB_VEC_OPS(X)                                                                 \
+    X(neg, -a)                                                                         \
+    X(abs, fabsf(a))                                                                   \
+    X(sign, sign_f32(a))                                                               \
+    X(exp, exp_f32(a))                                                                 \
+    X(log, log_f32(a))                                                                 \
+    X(log1p, log1p_f32(a))                                                             \
+    X(expm1, expm1_f32(a))                                                             \
+    X(sqrt, sqrtf(a))                                                                  \
+    X(rsqrt, 1.0f / sqrtf(a))                                                          \
+    X(reciprocal, 1.0f / a)                                                            \
+    X(tanh, tanh_f32(a))                                                               \
+    X(sigmoid, sigmoid_f32(a))                                                         \
+    X(relu, a <= 0 ? 0.0f : a)                                                         \
+    X(leaky_relu, a > 0 ? a : alpha * a)                                               \
+    X(elu, a > 0 ? a : alpha * expm1_f32(a))                                           \
+    X(selu, (float)PLB_SELU_SCALE *(a > 0 ? a : (float)PLB_SELU_ALPHA * expm1_f32(a))) \
+    X(celu, a > 0 ? a : alpha * expm1_f32(a / alpha))                                  \
+    X(gelu, gelu_f32(a))                                                               \
+    X(gelu_tanh, gelu_tanh_f32(a))                                                     \
+    X(silu, a *sigmoid_f32(a))                                                         \
+    X(mish, mish_f32(a))                                                               \
+    X(hardswish, a *clamp_f32(a + 3.0f, 0.0f, 6.0f) / 6.0f)                            \
+    X(hardsigmoid, clamp_f32(a + 3.0f, 0.0f, 6.0f) / 6.0f)                             \
+    X(clamp, clamp_f32(a, alpha, beta))                                                \
+    X(softplus, a *alpha > beta ? a : softplus_f32(a * alpha) / alpha)                 \
+    X(softsign, a / (1.0f + fabsf(a)))                                                 \
+    X(erf, erf_f32(a))                                                                 \
+    X(floor, floorf(a))                                                                \
+    X(ceil, ceilf(a))                                                                  \
+    X(round, rintf(a))                                                                 \
+    X(trunc, truncf(a))                                                                \
+    X(isnan, PLB_TRUTH(a != a))                                                        \
+    X(not, PLB_TRUTH(a == 0))                                                          \
+    X(affine, fma_f32(alpha, a, beta))                                                 \
+    X(add, a + b)                                                                      \
+    X(sub, a - b)                                                                      \
+    X(mul, a *b)                                                                       \
+    X(div, a / b)                                                                      \
+    X(min, least(a, b))                                                                \
+    X(max, greatest(a, b))                                                             \
+    X(prelu, a > 0 ? a : b * a)                                                        \
+    X(relu_grad, b > 0 ? a : 0.0f)                                                     \
+    X(eq, PLB_TRUTH(a == b))                                                           \
+    X(ne, PLB_TRUTH(a != b))                                                           \
+    X(lt, PLB_TRUTH(a < b))                                                            \
+    X(le, PLB_TRUTH(a <= b))                                                           \
+    X(gt, PLB_TRUTH(a > b))                                                            \
+    X(ge, PLB_TRUTH(a >= b))                                                           \
+    X(and, PLB_TRUTH(a != 0 && b != 0))                                                \
+    X(or, PLB_TRUTH(a != 0 || b != 0))                                                 \
+    X(xor, PLB_TRUTH((a != 0) != (b != 0)))                                            \
     X(where, a != 0 ? b : c)
 
 // Operands that an op lacks are read as another copy of a, which the compiler drops.
-#define PLB_VEC_DEFINE(op, expression)                                                    \
-    static void op_##op(const plb_vec_args *v) {                                  \
-        const float *pa = v->a, *pb = v->b, *pc = v->c;                           \
-        const float alpha = v->alpha, beta = v->beta;                             \
-        float *py = v->y;                                                         \
-        const int64_t n = v->n;                                                   \
-        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) {                     \
-            float a = pa[i], b = pb[i], c = pc[i];                                \
-            (void)a, (void)b, (void)c, (void)alpha, (void)beta;                   \
-            py[i] = (expression);                                                 \
-        }                                                                         \
+#define PLB_VEC_DEFINE(op, expression)                          \
+    static void op_##op(const plb_vec_args *v) {                \
+        const float *pa = v->a, *pb = v->b, *pc = v->c;         \
+        const float alpha = v->alpha, beta = v->beta;           \
+        float *py = v->y;                                       \
+        const int64_t n = v->n;                                 \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) {   \
+            float a = pa[i], b = pb[i], c = pc[i];              \
+            (void)a, (void)b, (void)c, (void)alpha, (void)beta; \
+            py[i] = (expression);                               \
+        }                                                       \
     }
 PLB_VEC_OPS(PLB_VEC_DEFINE)
 #undef PLB_VEC_DEFINE
@@ -203,18 +203,18 @@ static void scale_shifted(float *y, const float *a, const float *b, float shift,
 
 enum { CHAIN = 512 }; // elements that are summed in f32 before the sum goes to f64
 
-#define PLB_VEC_CHAINED(name, parameters, term)                                         \
-    static double name parameters {                                             \
-        double total = 0;                                                       \
-        for (int64_t begin = 0; begin < n; begin += CHAIN) {                    \
-            const int64_t end = begin + CHAIN < n ? begin + CHAIN : n;          \
-            float sum = 0;                                                      \
+#define PLB_VEC_CHAINED(name, parameters, term)                                            \
+    static double name parameters {                                                        \
+        double total = 0;                                                                  \
+        for (int64_t begin = 0; begin < n; begin += CHAIN) {                               \
+            const int64_t end = begin + CHAIN < n ? begin + CHAIN : n;                     \
+            float sum = 0;                                                                 \
             _Pragma("omp simd reduction(+ : sum)") for (int64_t i = begin; i < end; i++) { \
-                sum += (term);                                                  \
-            }                                                                   \
-            total += (double)sum;                                               \
-        }                                                                       \
-        return total;                                                           \
+                sum += (term);                                                             \
+            }                                                                              \
+            total += (double)sum;                                                          \
+        }                                                                                  \
+        return total;                                                                      \
     }
 PLB_VEC_CHAINED(sum_of, (const float *a, int64_t n), a[i])
 PLB_VEC_CHAINED(sum_abs, (const float *a, int64_t n), fabsf(a[i]))
@@ -291,8 +291,8 @@ static void adam(const plb_adam_step *s, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
         const float w = a.w[i] * a.decay, g = fma_f32(a.weight_decay, w, a.g[i]);
         const float old = a.m[i], toward = g - old;
-        const float m = a.rest1 < 0.5f ? fma_f32(a.rest1, toward, old)
-                                       : fma_f32(-a.beta1, toward, g);
+        const float m =
+            a.rest1 < 0.5f ? fma_f32(a.rest1, toward, old) : fma_f32(-a.beta1, toward, g);
         const float v = a.v[i] * a.beta2 + a.rest2 * g * g;
         const float root = sqrtf(v) / a.root_scale + a.eps;
         a.out_m[i] = m;
@@ -353,7 +353,7 @@ PLB_INLINE float same(float a) {
 }
 
 // Four rows at a time, so that a partial sum is loaded and stored once for four additions.
-#define PLB_VEC_COLUMNS_SUM(name, term) \
+#define PLB_VEC_COLUMNS_SUM(name, term)                                                      \
     static void name##_tile(double *acc, const float *a, int64_t rows, int64_t stride,       \
                             int64_t n) {                                                     \
         float part[COLUMNS] = {0};                                                           \
@@ -394,7 +394,7 @@ static void columns_squares(double *acc, const double *shift, const float *a, in
     }
 }
 
-#define PLB_VEC_COLUMNS_FOLD(name, expression) \
+#define PLB_VEC_COLUMNS_FOLD(name, expression)                                               \
     static void name(double *acc, const float *a, int64_t rows, int64_t stride, int64_t n) { \
         for (int64_t r = 0; r < rows; r++, a += stride) {                                    \
             _Pragma("omp simd") for (int64_t j = 0; j < n; j++) {                            \
