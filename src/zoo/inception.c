@@ -107,27 +107,25 @@ static plb_value block_e(plb_layers *net, plb_value x, int64_t width) {
 
 static void aux_head(plb_layers *net, plb_value x) {
     enum { NARROW = 128, WIDE = 768 };
-    const plb_weight_init usual = net->conv;
+    const plb_weight_init usual = net->linear;
     const plb_conv2d wide = {.out = WIDE, .kernel = 5};
-    const plb_weight_init small = {.rule = PLB_WEIGHT_NORMAL, .deviation = 0.01};
     const bool runs = plb_graph_training(net->graph);
     plb_scope_push(net->graph, "AuxLogits");
+    // torchvision means 0.01 for conv1 too, but sets it where its initialisation does not look.
     net->linear.deviation = 0.001;
     if (runs) {
         x = plb_layer_avg_pool(net, x, 5, 3, 0);
         x = basic(net, "conv0", x, same(NARROW, 1));
-        net->conv = small;
         x = plb_layer_global_pool(net, basic(net, "conv1", x, wide));
         net->result->aux[net->result->n_aux++] = plb_layer_linear(net, "fc", x, net->classes);
     } else {
         plb_layer_declare_conv(net, "conv0.conv", plb_layer_channels(net, x), same(NARROW, 1));
         plb_layer_declare_norm(net, "conv0.bn", NARROW);
-        net->conv = small;
         plb_layer_declare_conv(net, "conv1.conv", NARROW, wide);
         plb_layer_declare_norm(net, "conv1.bn", WIDE);
         plb_layer_declare_linear(net, "fc", WIDE, net->classes);
     }
-    net->conv = net->linear = usual;
+    net->linear = usual;
     plb_scope_pop(net->graph);
 }
 
