@@ -22,7 +22,8 @@ sys.path.insert(0, str(ROOT / "tests/zoo"))
 import torch_models  # noqa: E402
 
 DTYPES = {torch.float32: "f32", torch.int64: "i64"}
-ENTRY = re.compile(r"^ZOO\((\w+), \w+, -?\d+, \"\w+\", \"\w+\", \d+, \d+, (\d+), (\d+), (\d+)", re.M)
+ENTRY = re.compile(r"^ZOO\((\w+), \w+, -?\d+, \"\w+\", \"\w+\", \d+, \d+, (\d+), (\d+), (\d+)",
+                   re.MULTILINE)
 
 
 def fnv1a(text):
