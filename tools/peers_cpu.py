@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times whole models in Plumb and in its peers on the CPU, in one run, and prints a table of ratios.
+
+    python tools/peers_cpu.py [--threads N] [--seconds S] [--rounds R] MODEL:TASK:BATCH ...
+
+TASK is infer or train (SGD, momentum 0.9). Peers of infer: PyTorch eager in both memory formats,
+TorchScript frozen, ONNX Runtime, OpenVINO, and with --inductor torch.compile; of train: PyTorch
+eager in both formats. Each round runs every stack once, in a process of its own, one after the
+other, so that a slow minute of the machine meets all of them. The figure of a stack is the median
+of its rounds' medians. Needs a Python with torch, torchvision, onnxruntime and openvino (those
+missing are left out), and build/plumb_bench.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+INFER = ("eager", "eager-nhwc", "script", "onnxruntime", "openvino")
+TRAIN = ("eager", "eager-nhwc")
+
+
+def sample(run, seconds, least=4):
+    run()
+    run()
+    times, begin = [], time.perf_counter()
+    while len(times) < least or time.perf_counter() - begin < seconds:
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times) * 1e3
+
+
+def torch_model(name, nhwc, training):
+    import torch
+    import torchvision
+    torch.manual_seed(0)
+    model = getattr(torchvision.models, name)().train(training)
+    return model.to(memory_format=torch.channels_last) if nhwc else model
+
+
+def onnx_file(name):
+    import torch
+    path = os.path.join(tempfile.gettempdir(), f"plumb-peer-{name}.onnx")
+    if not os.path.exists(path):
+        torch.onnx.export(torch_model(name, False, False), torch.randn(2, 3, 224, 224), path,
+                          input_names=["x"], dynamic_axes={"x": {0: "n"}}, dynamo=False)
+    return path
+
+
+def run_onnxruntime(name, batch, threads):
+    import numpy
+    import onnxruntime
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(onnx_file(name), options, ["CPUExecutionProvider"])
+    x = numpy.random.randn(batch, 3, 224, 224).astype(numpy.float32)
+    return lambda: session.run(None, {"x": x})
+
+
+def run_openvino(name, batch, threads):
+    import numpy
+    import openvino
+    core = openvino.Core()
+    model = core.read_model(onnx_file(name))
+    model.reshape([batch, 3, 224, 224])
+    settings = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY",
+                "INFERENCE_PRECISION_HINT": "f32"}
+    request = core.compile_model(model, "CPU", settings).create_infer_request()
+    x = numpy.random.randn(batch, 3, 224, 224).astype(numpy.float32)
+    return lambda: request.infer({0: x})
+
+
+def run_torch(stack, name, task, batch):
+    import torch
+    nhwc = stack == "eager-nhwc"
+    model, x = torch_model(name, nhwc, task == "train"), torch.randn(batch, 3, 224, 224)
+    if nhwc:
+        x = x.to(memory_format=torch.channels_last)
+    if task == "train":
+        y = torch.randint(0, 1000, (batch,))
+        optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
+
+        def step():
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        return step
+    if stack == "script":
+        model = torch.jit.optimize_for_inference(torch.jit.freeze(torch.jit.trace(model, x)))
+    if stack == "inductor":
+        model = torch.compile(model)
+
+    def infer():
+        with torch.inference_mode():
+            return model(x)
+    return infer
+
+
+def worker(stack, name, task, batch, threads, seconds):
+    import torch
+    torch.set_num_threads(threads)
+    with torch.no_grad() if task == "infer" else torch.enable_grad():
+        if stack == "onnxruntime":
+            run = run_onnxruntime(name, batch, threads)
+        elif stack == "openvino":
+            run = run_openvino(name, batch, threads)
+        else:
+            run = run_torch(stack, name, task, batch)
+        print(json.dumps({"median_ms": sample(run, seconds)}))
+
+
+def plumb(name, task, batch, threads, seconds):
+    bench = os.path.join(os.environ.get("PLUMB_BUILD", "build"), "plumb_bench")
+    case = f"{name}:{task}:plan:{batch}:{threads}"
+    out = subprocess.run([bench, "--seconds", str(seconds), case], stdout=subprocess.PIPE,
+                         check=True, text=True).stdout
+    return json.loads(out)["median_ms"]
+
+
+def peer(stack, name, task, batch, threads, seconds):
+    command = [sys.executable, __file__, "--worker", stack, "--threads", str(threads), "--seconds",
+               str(seconds), f"{name}:{task}:{batch}"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode or not lines:
+        print(f"{stack}: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+        return None
+    return json.loads(lines[-1])["median_ms"]
+
+
+def compare(case, arguments):
+    name, task, batch = case.split(":")
+    stacks = INFER if task == "infer" else TRAIN
+    if arguments.inductor and task == "infer":
+        stacks += ("inductor",)
+    times = {"plumb": []} | {stack: [] for stack in stacks}
+    for _ in range(arguments.rounds):
+        times["plumb"].append(plumb(name, task, int(batch), arguments.threads, arguments.seconds))
+        for stack in stacks:
+            found = peer(stack, name, task, int(batch), arguments.threads, arguments.seconds)
+            if found is not None:
+                times[stack].append(found)
+    return {stack: statistics.median(found) for stack, found in times.items() if found}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--inductor", action="store_true")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("cases", nargs="+", metavar="MODEL:TASK:BATCH")
+    arguments = parser.parse_args()
+    if arguments.worker:
+        name, task, batch = arguments.cases[0].split(":")
+        worker(arguments.worker, name, task, int(batch), arguments.threads, arguments.seconds)
+        return
+    for case in arguments.cases:
+        result = compare(case, arguments)
+        best = min((ms, stack) for stack, ms in result.items() if stack != "plumb")
+        row = " ".join(f"{stack} {ms:.1f}" for stack, ms in result.items())
+        print(f"{case} threads {arguments.threads}: {row} ms; plumb / {best[1]} = "
+              f"{result['plumb'] / best[0]:.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
