@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times whole models in Plumb and in its peers on the CPU, in one run, and prints a table of ratios.
+"""Times whole models in Plumb and in its peers on the CPU, in one run, and prints their ratios.
 
     python tools/peers_cpu.py [--threads N] [--seconds S] [--rounds R] MODEL:TASK:BATCH ...
 
