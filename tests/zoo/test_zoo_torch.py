@@ -8,8 +8,8 @@ PyTorch's own f32 is wrong in its worst parameter, whichever is more: an activat
 takes to the other side of a relu's kink changes the gradient of all layers before it, so that two
 honest f32 runs differ by several percent in a deep network with a small batch. Such bad luck is of
 one batch, a mistake of ours is in all: a model passes when it passes with one of six batches.
-All else must pass with the first. Gradients that are zero but for rounding (of a bias before a
-batch norm) are held against the norm of all.
+All else must pass with the first, within 1e-4 or twice the error of PyTorch's f32. Gradients that
+are zero but for rounding (of a bias before a batch norm) are held against the norm of all.
 
 This tests graphs, so Winograd kernels are off: with them inception_v3's logits are wrong by 1.2e-4,
 without by 4.2e-5, in PyTorch's f32 by 3.0e-5.
@@ -152,10 +152,13 @@ def check_batch(name, folder, seed):
     wide = copy.deepcopy(model).double()
     with torch.no_grad():
         infer = copy.deepcopy(wide).eval()(x.double())
-    worst = [require("logits", error(out["infer"], infer), 1e-4)]
+        single = copy.deepcopy(model).eval()(x)
+    worst = [require("logits", error(out["infer"], infer), max(1e-4, 2 * error(single, infer)))]
     criterion = (torch.nn.functional.nll_loss if name == "mnist_cnn"
                  else torch.nn.functional.cross_entropy)
-    require("eval loss", error(out["eval.loss"], criterion(infer, y, reduction="sum")), 1e-4)
+    loss = criterion(infer, y, reduction="sum")
+    theirs = error(criterion(single, y, reduction="sum"), loss)
+    require("eval loss", error(out["eval.loss"], loss), max(1e-4, 2 * theirs))
     hits = (infer.argmax(1) == y).sum().item()
     require("eval correct", abs(out["eval.correct"].item() - hits), 0)
     loss, logits, double, buffers = first_step(name, wide, x.double(), y)
