@@ -15,9 +15,10 @@ typedef struct levels_program {
     void (*build)(plb_graph *graph, const void *context);
     const void *context;
     int runs;
-    int64_t below;    // integer inputs are drawn from 0 to below - 1
-    double tolerance; // of floats, times the largest of the reference
-    const char *name; // of the program; NULL: "p"
+    int64_t below;       // integer inputs are drawn from 0 to below - 1
+    double tolerance;    // of floats, times the largest of the reference
+    double perturb;      // float inputs are changed by up to so many times their size
+    const char *program; // that the build adds to the model; NULL: it fills the one it gets
 } levels_program;
 
 typedef struct levels_part {
@@ -48,7 +49,8 @@ static inline void levels_fill(const levels_program *p, const plb_tensor *t, con
     for (int64_t i = 0; i < n; i++) {
         uint32_t word = plb_philox(key, (uint64_t)i, 0).word[0];
         if (plb_dtype_is_float(t->dtype)) {
-            plb_store_f64(t->data, t->dtype, i, 2 * plb_uniform_f32(word) - 1);
+            double change = 1 + p->perturb * (double)(i % 7 - 3) / 3;
+            plb_store_f64(t->data, t->dtype, i, (2 * plb_uniform_f32(word) - 1) * change);
         } else {
             plb_store_i64(t->data, t->dtype, i, p->below ? (int64_t)word % p->below : word % 100);
         }
@@ -64,8 +66,9 @@ static inline void levels_note(levels_trace *trace, const plb_tensor *t, const c
     levels_part *part = &trace->parts[trace->n_parts++];
     *part = (levels_part){.dtype = t->dtype, .first = trace->n, .n = n};
     snprintf(part->name, sizeof part->name, "%s %s after run %d", kind, name, run);
+    const bool in_order = t->layout.kind == PLB_LAYOUT_PLAIN && plb_tensor_is_dense(t);
     for (size_t i = 0; i < n; i++) {
-        int64_t at = plb_tensor_offset_linear(t, (int64_t)i);
+        int64_t at = in_order ? (int64_t)i : plb_tensor_offset_linear(t, (int64_t)i);
         trace->data[trace->n++] = plb_dtype_is_float(t->dtype)
                                       ? plb_load_f64(t->data, t->dtype, at)
                                       : (double)plb_load_i64(t->data, t->dtype, at);
@@ -94,8 +97,10 @@ static inline plb_status levels_run_all(const levels_program *p, plb_model *mode
                                         const plb_plan_options *options, levels_trace *trace) {
     plb_graph *graph;
     plb_plan *plan = NULL;
-    PLB_TRY(plb_model_program(model, p->name ? p->name : "p", &graph));
+    PLB_TRY(plb_model_program(model, "p", &graph));
     p->build(graph, p->context);
+    if (p->program) graph = plb_model_find_program(model, p->program);
+    if (!graph) return plb_fail(PLB_EINVAL, "no program %s", p->program);
     plb_status status = plb_plan_new(graph, options, &plan);
     for (int run = 0; run < p->runs && !status; run++) {
         status = levels_run_once(p, graph, plan, trace, run);
@@ -119,16 +124,28 @@ static inline levels_trace levels_run(const levels_program *p, const plb_plan_op
     return trace;
 }
 
+// How far two traces of one part are apart.
+static inline double levels_distance(const levels_part *part, const levels_trace *a,
+                                     const levels_trace *b) {
+    double most = 0;
+    for (size_t i = part->first; i < part->first + part->n; i++) {
+        most = fmax(most, fabs(a->data[i] - b->data[i]));
+    }
+    return most;
+}
+
 // Writes what differs first into `text`; true when something does. Integers must be equal; a float
-// may be off by tolerance * (the largest of its tensor in `a`).
-static inline bool levels_differ(const levels_trace *a, const levels_trace *b, double tolerance,
-                                 char *text, size_t size_bytes) {
+// may be off by tolerance * (the largest of its tensor in `a`), and by 16 times what `noise`, if
+// any, is off there: a trace of the first level on inputs that are perturbed a little.
+static inline bool levels_differ(const levels_program *p, const levels_trace *a,
+                                 const levels_trace *b, const levels_trace *noise, char *text,
+                                 size_t size_bytes) {
     *text = '\0';
     if (a->status || b->status) {
         snprintf(text, size_bytes, "%s", a->status ? a->error : b->error);
         return true;
     }
-    if (a->n_parts != b->n_parts || a->n != b->n) {
+    if (a->n_parts != b->n_parts || a->n != b->n || (noise && noise->n != a->n)) {
         snprintf(text, size_bytes, "%d parts against %d", a->n_parts, b->n_parts);
         return true;
     }
@@ -137,9 +154,11 @@ static inline bool levels_differ(const levels_trace *a, const levels_trace *b, d
         double largest = 1e-3;
         const double *x = a->data + part->first, *y = b->data + part->first;
         for (size_t i = 0; i < part->n; i++) largest = fmax(largest, fabs(x[i]));
+        double limit = p->tolerance * largest;
+        if (noise) limit += 16 * levels_distance(part, a, noise);
         bool real = plb_dtype_is_float(part->dtype);
         for (size_t i = 0; i < part->n; i++) {
-            bool fine = real ? fabs(x[i] - y[i]) <= tolerance * largest : x[i] == y[i];
+            bool fine = real ? fabs(x[i] - y[i]) <= limit : x[i] == y[i];
             if (fine || (isnan(x[i]) && isnan(y[i]))) continue;
             snprintf(text, size_bytes, "%s, element %zu of %zu: %.9g expected, %.9g found",
                      part->name, i, part->n, x[i], y[i]);
@@ -172,7 +191,7 @@ static inline bool levels_disagree(const levels_program *p, char *text, size_t s
     for (int i = 0; i < LEVELS_OPTIONS && !differ; i++) {
         char what[700];
         levels_trace found = levels_run(p, &levels_options[i].options);
-        differ = levels_differ(&expected, &found, p->tolerance, what, sizeof what);
+        differ = levels_differ(p, &expected, &found, NULL, what, sizeof what);
         if (differ) snprintf(text, size_bytes, "%s: %s", levels_options[i].name, what);
         levels_trace_free(&found);
     }
