@@ -37,8 +37,8 @@ static void build(plb_graph *graph, const void *context) {
 }
 
 static void steps_agree(void) {
-    const plb_plan_options interp = {.level = PLB_LEVEL_INTERP, .threads = 2, .no_winograd = true};
-    const plb_plan_options plan = {.threads = 2, .no_tuning = true, .no_winograd = true};
+    const plb_plan_options interp = {.level = PLB_LEVEL_INTERP, .threads = 1, .no_winograd = true};
+    const plb_plan_options plan = {.threads = 1, .no_tuning = true, .no_winograd = true};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         levels_program p = {.build = build,
                             .context = &cases[i],
