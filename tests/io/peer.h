@@ -4,6 +4,7 @@
 #ifndef PLB_TESTS_IO_PEER_H
 #define PLB_TESTS_IO_PEER_H
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,6 +16,11 @@ static inline int peer_run(const char *script, const char *command, const char *
     snprintf(line, sizeof line, "'%s' '%s' '%s' '%s'", python, script, command, path);
     fflush(NULL);
     return system(line);
+}
+
+static inline bool peer_present(void) {
+    const char *python = getenv("PLB_PYTHON");
+    return python && *python;
 }
 
 // The path of a file among the test data.

@@ -159,7 +159,7 @@ static void what_is_written_is_read(void) {
 
 // Every array that numpy wrote is read and written back for numpy to compare.
 static void numpy_reads_and_writes_the_same(void) {
-    if (!getenv("PLB_PYTHON")) SKIP("PLB_PYTHON names no Python with numpy");
+    if (!peer_present()) SKIP("PLB_PYTHON names no Python with numpy");
     const char *folder = fault_folder(), *script = "tests/io/peer_npy.py";
     CHECK(peer_run(script, "write", folder) == 0);
     int count = 0;

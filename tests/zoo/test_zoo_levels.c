@@ -6,8 +6,8 @@
 // input is changed by a millionth. Adam would turn a gradient that is all rounding into a whole
 // step, so only the smallest model has it.
 #include "../engine/levels.h"
-#include "train/step.h"
-#include "zoo/zoo.h"
+#include "plumb/step.h"
+#include "plumb/zoo.h"
 
 typedef struct zoo_case {
     const char *model;

@@ -148,7 +148,7 @@ def check_batch(name, folder, seed):
     torch.manual_seed(seed)
     (x, y), = data = batches(name, 1)
     model = settled(name, x)
-    out = dump(folder, model, data, model=name, steps=1, optimizer="sgd", lr=0, winograd=0)
+    out = dump(folder, model, data, model=name, steps=1, optimizer="sgd", lr=0)
     wide = copy.deepcopy(model).double()
     with torch.no_grad():
         infer = copy.deepcopy(wide).eval()(x.double())

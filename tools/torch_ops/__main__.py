@@ -161,8 +161,8 @@ def main():
     golden, failures = check_all(cases)
     if args.write:
         write(golden, args.write)
-    print(f"{len(cases) - failures} passed, {failures} failed, 0 skipped (PyTorch "
-          f"{torch.__version__})")
+    print(f"PyTorch {torch.__version__}")
+    print(f"{len(cases) - failures} passed, {failures} failed, 0 skipped")
     return failures != 0
 
 
