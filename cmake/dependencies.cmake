@@ -18,6 +18,27 @@ if(NOT PLB_DNNL STREQUAL "off")
   endif()
 endif()
 
+# The f64 reference's matrix products. BLIS first: older OpenBLAS (Debian 12's among them) is known to
+# compute wrong results on some newer processors.
+set(PLB_BLAS "auto" CACHE STRING "a CBLAS for f64: auto, on or off")
+set_property(CACHE PLB_BLAS PROPERTY STRINGS auto on off)
+if(NOT PLB_BLAS STREQUAL "off")
+  find_path(PLB_BLIS_INCLUDE cblas.h PATH_SUFFIXES blis-openmp NO_CACHE)
+  find_library(PLB_BLIS_LIBRARY blis PATH_SUFFIXES blis-openmp NO_CACHE)
+  pkg_check_modules(OPENBLAS QUIET IMPORTED_TARGET openblas)
+  if(PLB_BLIS_INCLUDE MATCHES "blis" AND PLB_BLIS_LIBRARY)
+    target_include_directories(plb_dependencies SYSTEM INTERFACE ${PLB_BLIS_INCLUDE})
+    target_link_libraries(plb_dependencies INTERFACE ${PLB_BLIS_LIBRARY})
+    target_compile_definitions(plb_dependencies INTERFACE PLB_HAVE_BLAS=1)
+  elseif(OPENBLAS_FOUND)
+    target_link_libraries(plb_dependencies INTERFACE PkgConfig::OPENBLAS)
+    target_compile_definitions(plb_dependencies INTERFACE PLB_HAVE_BLAS=1)
+  elseif(PLB_BLAS STREQUAL "on")
+    message(FATAL_ERROR "PLB_BLAS=on, but neither BLIS nor OpenBLAS was found "
+                        "(Debian: libblis-openmp-dev)")
+  endif()
+endif()
+
 find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
 find_package(ZLIB REQUIRED)

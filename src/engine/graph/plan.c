@@ -35,6 +35,7 @@ static const pass_entry passes[] = {
 
 static plb_status run_passes(plb_plan *plan) {
     plb_pass_context context = {plan->backend, plan->options.threads, &plan->report};
+    if (plan->options.f64) PLB_TRY(plb_pass_widen(&plan->graph, &context));
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
         if (passes[i].fusion && plan->options.no_fusion) continue;
         if (passes[i].inference && plan->writes) continue;
@@ -158,7 +159,10 @@ plb_status plb_plan_run(plb_plan *plan) {
 
 // ---------------------------------------------------------------------------- making
 static plb_status make_plan(plb_plan *plan, const plb_graph *graph) {
-    if (plan->options.level == PLB_LEVEL_INTERP) return plb_interp_new(plan, graph);
+    if (plan->options.level == PLB_LEVEL_INTERP) {
+        if (!plan->options.f64) return plb_interp_new(plan, graph);
+        return plb_fail(PLB_EUNSUPPORTED, "level interp runs a program as it is: not in f64");
+    }
     PLB_TRY(copy_graph(plan, graph));
     plan->writes = assigns(plan);
     PLB_TRY(run_passes(plan));
