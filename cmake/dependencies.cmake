@@ -18,8 +18,7 @@ if(NOT PLB_DNNL STREQUAL "off")
   endif()
 endif()
 
-# The f64 reference's matrix products. BLIS first: older OpenBLAS (Debian 12's among them) is known to
-# compute wrong results on some newer processors.
+# The f64 reference's matrix products. BLIS first: docs/dependencies.md says why.
 set(PLB_BLAS "auto" CACHE STRING "a CBLAS for f64: auto, on or off")
 set_property(CACHE PLB_BLAS PROPERTY STRINGS auto on off)
 if(NOT PLB_BLAS STREQUAL "off")

@@ -570,10 +570,27 @@ static void plans_tell_their_ops(void) {
     plb_model_free(model);
 }
 
+// In f64 there is no rounding for a mistake to hide behind.
+static void random_programs_agree_in_f64(void) {
+    for (uint64_t seed = 1; seed < 11; seed++) {
+        random_spec spec = {.seed = seed, .steps = 40};
+        levels_program p = {.build = random_build, .context = &spec, .runs = 1, .tolerance = 1e-6};
+        plb_plan_options plain = {.threads = 1, .f64 = true, .no_fusion = true};
+        plb_plan_options fused = {.threads = 2, .f64 = true};
+        levels_trace expected = levels_run(&p, &plain), found = levels_run(&p, &fused);
+        char text[900];
+        bool differ = levels_differ(&p, &expected, &found, NULL, text, sizeof text);
+        CHECK_SAY(!differ, "seed %llu: %s", (unsigned long long)seed, text);
+        levels_trace_free(&expected);
+        levels_trace_free(&found);
+    }
+}
+
 static const check_test tests[] = {
     {"passes do what they say", passes_do_what_they_say},
     {"programs by hand agree at all levels", programs_by_hand_agree},
     {"plans tell their ops", plans_tell_their_ops},
     {"random programs agree at all levels", random_programs_agree},
+    {"random programs agree in f64", random_programs_agree_in_f64},
 };
 CHECK_MAIN(tests)
