@@ -21,8 +21,8 @@ typedef struct plb_plan_options {
     bool no_winograd;
     bool no_fusion;
     bool no_tuning; // the first kernel that does not refuse, without timing candidates
-    // The reference of proofs: floats are computed in f64, and outputs are f64. Inputs and variables
-    // keep their dtypes. Not at level interp (PLB_EUNSUPPORTED).
+    // The reference of proofs: floats are computed in f64, and outputs are f64. Inputs and
+    // variables keep their dtypes. Not at level interp (PLB_EUNSUPPORTED).
     bool f64;
     bool profile; // take each op's time (plb_plan_op_time)
     // What plb_plan_choices told of an earlier plan, or NULL. A kernel that is named there for the
