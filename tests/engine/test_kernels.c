@@ -329,7 +329,8 @@ static void run_case(one_case *c, int *ran) {
         if (plb_dtype_is_float(c->in[k].dtype)) magnitude = fmax(magnitude, largest(&in[k].t));
     }
     // Sums err with the magnitudes of their terms, of which many cancel: by the root of their
-    // number where roundings are independent (Higham: "The accuracy of floating point summation", 1993).
+    // number where roundings are independent (Higham: "The accuracy of floating point
+    // summation", 1993).
     int64_t outputs = plb_shape_count(&c->out[0].shape);
     int64_t terms = outputs ? plb_shape_count(&c->in[0].shape) / outputs : 0;
     for (int i = 0; i < c->in[0].shape.rank; i++) {
