@@ -3,8 +3,8 @@
 // variables, moments among them, as the program run op by op. Dropout is on: the random numbers are
 // the same everywhere. An untrained deep network with batch norms over a few pixels multiplies
 // rounding by thousands and a training rate of use makes it another network in three steps; so the
-// rate is low, and the moments, which keep the gradients, are also given what the op by op level is
-// itself off when its input changes by a millionth. Adam would turn a gradient that is all rounding
+// rate is low, and all but the first outputs are also given what the op by op level is itself off
+// when its input changes by a millionth. Adam would turn a gradient that is all rounding
 // into a whole step, so only the smallest model has it. (test_zoo_reference.c is stricter, in f64.)
 #include "../engine/levels.h"
 #include "plumb/step.h"
