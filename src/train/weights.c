@@ -8,6 +8,7 @@
 
 #include "base/core/alloc.h"
 #include "base/core/status.h"
+#include "base/machine.h"
 #include "base/thread.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/plan.h"
@@ -191,7 +192,7 @@ plb_status plb_weights_load(const char *path, plb_model *model, const plb_graph 
     PLB_TRY_OUT(check(&l));
     PLB_TRY_OUT(cut(&l));
     PLB_TRY_OUT(plb_model_allocate_but(model, l.given));
-    if (threads <= 0) threads = plb_default_threads();
+    if (threads <= 0) threads = plb_machine_threads();
     status = plb_thread_for(l.n_pieces, threads, copy_piece, &l);
     plb_model_touch(model);
 out:

@@ -3,21 +3,13 @@
 #include "engine/graph/plan.h"
 
 #include <omp.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "base/core/status.h"
-
-// The processors this process may use; a quota of its control group is the caller's to apply.
-int plb_default_threads(void) {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-    int n = CPU_COUNT(&set);
-    return n > 0 ? n : 1;
-}
+#include "base/machine.h"
 
 typedef struct pass_entry {
     plb_pass pass;
@@ -183,7 +175,7 @@ plb_status plb_plan_new(const plb_graph *graph, const plb_plan_options *options,
     plan->model = graph->model;
     plan->backend = &plb_backend_cpu;
     if (options) plan->options = *options;
-    if (plan->options.threads <= 0) plan->options.threads = plb_default_threads();
+    if (plan->options.threads <= 0) plan->options.threads = plb_machine_threads();
     plb_status status = PLB_OK;
     if (!plan->arena) {
         status = plb_fail(PLB_ENOMEM, "out of memory for a plan");

@@ -113,7 +113,4 @@ int plb_interp_op_count(const plb_plan *plan);
 plb_plan_op plb_interp_op_info(const plb_plan *plan, int index);
 void plb_interp_reset_times(plb_plan *plan);
 
-// Default number of threads: the lesser of affinity and quota.
-int plb_default_threads(void);
-
 #endif

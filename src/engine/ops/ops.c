@@ -3,7 +3,7 @@
 
 #include "engine/ops/op.h"
 
-#define PLB_OP(name) extern const plb_op plb_op_##name __attribute__((weak));
+#define PLB_OP(name) extern const plb_op plb_op_##name;
 #include "engine/ops/ops.def"
 #undef PLB_OP
 
@@ -19,7 +19,7 @@ const plb_op *plb_op_of(plb_op_id id) {
 
 plb_op_id plb_op_find(const char *name) {
     for (int id = 0; id < PLB_OP_COUNT; id++) {
-        if (table[id] && strcmp(table[id]->name, name) == 0) return (plb_op_id)id;
+        if (strcmp(table[id]->name, name) == 0) return (plb_op_id)id;
     }
     return PLB_OP_COUNT;
 }
