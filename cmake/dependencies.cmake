@@ -42,8 +42,10 @@ find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
 find_package(ZLIB REQUIRED)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+# 3.38 brought the operator ->> of JSON, 3.37 strict tables.
+pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3>=3.38)
 target_link_libraries(plb_dependencies INTERFACE JPEG::JPEG PNG::PNG ZLIB::ZLIB PkgConfig::JANSSON
-                                                 ${CMAKE_DL_LIBS})
+                                                 PkgConfig::SQLITE ${CMAKE_DL_LIBS})
 
 # Downloads: libcurl fetches, OpenSSL's libcrypto checks (it is what Debian's libcurl stands on, so
 # it adds no library at run time).

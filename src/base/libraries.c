@@ -9,6 +9,7 @@
 #include <jpeglib.h>
 #include <omp.h>
 #include <png.h>
+#include <sqlite3.h>
 #include <zlib.h>
 #ifdef PLB_HAVE_CURL
 #include <curl/curl.h>
@@ -65,6 +66,7 @@ size_t plb_libraries(plb_library *out) {
         {"oneDNN", "fast convolutions and matrix products", "libdnnl-dev", false, ""},
         {"OpenMP", "several threads within one op", "gcc", true, ""},
         {"jansson", "reading JSON", "libjansson-dev", true, ""},
+        {"SQLite", "the store of measurements", "libsqlite3-dev", true, ""},
         {"libjpeg", "JPEG images", "libjpeg-dev", true, ""},
         {"libpng", "PNG images", "libpng-dev", true, ""},
         {"zlib", "compressed data sets", "zlib1g-dev", true, ""},
@@ -74,9 +76,10 @@ size_t plb_libraries(plb_library *out) {
     dnnl_text(&out[0]);
     openmp_text(&out[1]);
     snprintf(out[2].version, sizeof out[2].version, "%s", jansson_version_str());
-    jpeg_text(&out[3]);
-    snprintf(out[4].version, sizeof out[4].version, "%s", png_get_libpng_ver(NULL));
-    snprintf(out[5].version, sizeof out[5].version, "%s", zlibVersion());
-    curl_text(&out[6]);
+    snprintf(out[3].version, sizeof out[3].version, "%s", sqlite3_libversion());
+    jpeg_text(&out[4]);
+    snprintf(out[5].version, sizeof out[5].version, "%s", png_get_libpng_ver(NULL));
+    snprintf(out[6].version, sizeof out[6].version, "%s", zlibVersion());
+    curl_text(&out[7]);
     return sizeof known / sizeof *known;
 }

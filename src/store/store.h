@@ -9,9 +9,10 @@
 //     start        one process that ran it
 //     block        samples taken in one go
 //
-// Write in this order: open, begin_run, [add_measurement, [begin_start, add_block..., end_start]...,
-// end_measurement]..., end_run, close. Several measurements may be open at once (interleaving).
-// Errors of all: PLB_EFULL (the disk), PLB_EIO, PLB_EINVAL (not a store, or a newer one), PLB_ENOMEM.
+// Write in this order: open, begin_run, [add_measurement, [begin_start, add_block…, end_start]…,
+// end_measurement]…, end_run, close. Several measurements may be open at once (interleaving).
+// Errors of all: PLB_EFULL (the disk), PLB_EIO, PLB_EINVAL (not a store, a newer one, or a number
+// that it does not have), PLB_ENOMEM.
 #ifndef PLB_STORE_STORE_H
 #define PLB_STORE_STORE_H
 
