@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// What only the reference answers: the facts about a model that its caller, which knows no engine,
+// needs to make batches and to judge results; and the file of first weights that all stacks get.
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/alloc.h"
+#include "base/core/hash.h"
+#include "base/core/status.h"
+#include "engine/graph/graph.h"
+#include "plumb/version.h"
+#include "plumb/weights.h"
+#include "worker/session.h"
+#include "zoo/summary.h"
+
+static plb_status only_reference(plb_worker_session *s) {
+    if (s->kind->describes) return PLB_OK;
+    s->error_code = "unsupported";
+    return plb_fail(PLB_EUNSUPPORTED, "only plumb-ref answers this");
+}
+
+// Whether any node draws random numbers: dropout, stochastic depth.
+static bool draws(const plb_graph *graph) {
+    for (int i = 0; i < graph->n_nodes; i++) {
+        if (plb_op_of(graph->nodes[i].op)->flags & PLB_OP_RANDOM) return true;
+    }
+    return false;
+}
+
+// The most convolutions and products on a path from the inputs to anything.
+static plb_status product_depth(const plb_graph *graph, int *out) {
+    int *depth = plb_alloc_array((size_t)graph->n_values + 1, sizeof *depth);
+    if (!depth) return plb_fail(PLB_ENOMEM, "out of memory for a depth");
+    *out = 0;
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const plb_node *node = &graph->nodes[i];
+        int most = 0;
+        for (int k = 0; k < node->n_in; k++) {
+            if (node->in[k] >= 0 && depth[node->in[k]] > most) most = depth[node->in[k]];
+        }
+        most += node->op == PLB_OP_conv || node->op == PLB_OP_matmul;
+        for (int k = 0; k < node->n_out; k++) depth[node->out + k] = most;
+        if (most > *out) *out = most;
+    }
+    plb_free(depth);
+    return PLB_OK;
+}
+
+// Of what is computed: ops in order, their attributes and types.
+static uint64_t hash_graph(const plb_graph *graph) {
+    uint64_t hash = plb_hash_string(PLB_HASH_SEED, plb_version());
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const plb_node *node = &graph->nodes[i];
+        const plb_op *op = plb_op_of(node->op);
+        hash = plb_hash_string(hash, op->name);
+        if (!(op->flags & PLB_OP_FRAME)) {
+            hash = plb_hash_bytes(hash, node->attrs, op->attrs_bytes);
+        }
+        hash = plb_hash_bytes(hash, node->in, (size_t)node->n_in * sizeof *node->in);
+        for (int k = 0; k < node->n_out; k++) {
+            const plb_type type = plb_value_type(graph, node->out + k);
+            hash = plb_hash_string(hash, plb_dtype_name(type.dtype));
+            hash = plb_hash_bytes(hash, type.shape.dim,
+                                  (size_t)type.shape.rank * sizeof *type.shape.dim);
+        }
+    }
+    return hash;
+}
+
+static void describe_input(plb_json *reply, const char *name, const char *dtype,
+                           const int64_t *extents, int rank) {
+    plb_json_begin_object(reply, NULL);
+    plb_json_string(reply, "name", name);
+    plb_json_string(reply, "dtype", dtype);
+    plb_json_begin_array(reply, "shape");
+    for (int i = 0; i < rank; i++) plb_json_int(reply, NULL, extents[i]);
+    plb_json_end(reply);
+    plb_json_end(reply);
+}
+
+static plb_status describe_graph(plb_worker_session *s, const plb_zoo_info *info, bool training,
+                                 const plb_zoo_options *zoo, plb_model *model) {
+    plb_json *reply = &s->reply;
+    plb_graph *graph = NULL;
+    plb_value loss = PLB_NONE;
+    int depth = 0;
+    char hash[32];
+    if (training) {
+        PLB_TRY(plb_zoo_build_train(model, info->name, zoo, &graph, &loss));
+    } else {
+        PLB_TRY(plb_zoo_build_infer(model, info->name, zoo));
+        graph = plb_model_find_program(model, "infer");
+    }
+    PLB_TRY(product_depth(graph, &depth));
+    snprintf(hash, sizeof hash, "%016" PRIx64, hash_graph(graph));
+    plb_json_bool(reply, "dropout", training && draws(graph));
+    plb_json_int(reply, "depth", depth);
+    plb_json_string(reply, "graph", hash);
+    return PLB_OK;
+}
+
+static plb_status describe_cost(plb_worker_session *s, const plb_zoo_info *info, bool training,
+                                const plb_zoo_options *zoo) {
+    plb_zoo_summary summary;
+    plb_zoo_options one = *zoo;
+    one.batch = 1;
+    plb_status status = plb_zoo_summarize(info->name, &one, &summary);
+    if (!status) {
+        double flops = training ? summary.flops_train : summary.flops_infer;
+        plb_json_double(&s->reply, "flops", flops * (double)zoo->batch);
+        plb_json_int(&s->reply, "parameters", summary.parameters);
+    }
+    plb_zoo_summary_free(&summary);
+    return status;
+}
+
+plb_status plb_worker_describe(plb_worker_session *s, const json_t *request) {
+    const plb_zoo_info *info = NULL;
+    plb_json *reply = &s->reply;
+    PLB_TRY(only_reference(s));
+    if (plb_zoo_find(plb_request_text(request, "model", ""), &info)) {
+        s->error_code = "refused", s->error_kind = "model";
+        return PLB_EINVAL;
+    }
+    bool training = strcmp(plb_request_text(request, "task", "infer"), "train") == 0;
+    plb_zoo_options zoo = {.batch = plb_request_int(request, "batch", 0),
+                           .size = plb_request_int(request, "size", 0)};
+    if (!zoo.batch) zoo.batch = training ? info->batch_train : info->batch_infer;
+    if (!zoo.size) zoo.size = info->height;
+    plb_model *model = plb_model_new();
+    if (!model) return plb_fail(PLB_ENOMEM, "out of memory for a model");
+    plb_json_string(reply, "model", info->name);
+    plb_json_int(reply, "batch", zoo.batch);
+    plb_json_int(reply, "size", zoo.size);
+    plb_json_int(reply, "classes", info->classes);
+    plb_json_begin_array(reply, "inputs");
+    describe_input(reply, "x", "f32", (int64_t[]){zoo.batch, info->channels, zoo.size, zoo.size},
+                   4);
+    if (training) describe_input(reply, "y", "i64", &zoo.batch, 1);
+    plb_json_end(reply);
+    plb_json_bool(reply, "log_probabilities", plb_zoo_log_probabilities(info));
+    plb_status status = describe_graph(s, info, training, &zoo, model);
+    if (!status) status = describe_cost(s, info, training, &zoo);
+    plb_model_free(model);
+    if (status == PLB_EINVAL) s->error_code = "refused", s->error_kind = "model";
+    return status;
+}
+
+plb_status plb_worker_weights(plb_worker_session *s, const json_t *request) {
+    const char *name = plb_request_text(request, "model", "");
+    const char *path = plb_request_text(request, "path", NULL);
+    PLB_TRY(only_reference(s));
+    if (!path) return plb_fail(PLB_EINVAL, "weights: expected a path");
+    plb_model *model = plb_model_new();
+    if (!model) return plb_fail(PLB_ENOMEM, "out of memory for a model");
+    plb_graph *graph = NULL;
+    plb_value loss = PLB_NONE;
+    plb_status status;
+    // The training program has every variable, those of auxiliary heads too.
+    const plb_zoo_options zoo = {.batch = 2};
+    PLB_TRY_OUT(plb_zoo_build_train(model, name, &zoo, &graph, &loss));
+    PLB_TRY_OUT(plb_model_init(model, (uint64_t)plb_request_int(request, "seed", 0)));
+    PLB_TRY_OUT(plb_weights_write(path, model));
+out:
+    plb_model_free(model);
+    return status;
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// A worker's insides: the two pieces of shared memory, the loaded model, and what answers are made
+// of. Every handler answers by writing members into `reply`, whose object the main loop opens and
+// closes; a handler that fails leaves the worker usable.
+#ifndef PLB_WORKER_SESSION_H
+#define PLB_WORKER_SESSION_H
+
+#include <jansson.h>
+
+#include "base/json.h"
+#include "base/lines.h"
+#include "plumb/plan.h"
+#include "plumb/step.h"
+#include "plumb/zoo.h"
+
+enum { PLB_WORKER_MAX_SLOTS = 64, PLB_WORKER_MAX_INPUTS = 2 };
+
+typedef struct plb_worker_kind {
+    const char *name;
+    plb_level level;
+    bool f64;       // the reference
+    bool describes; // answers `describe` and `weights`
+} plb_worker_kind;
+
+typedef struct plb_worker_in { // descriptor 4
+    int fd;
+    const uint8_t *bytes;
+    size_t size_bytes;
+} plb_worker_in;
+
+typedef struct plb_worker_out { // descriptor 5
+    int fd;
+    uint8_t *bytes;
+    size_t size_bytes, used_bytes;
+} plb_worker_out;
+
+typedef struct plb_worker_input {
+    const char *name; // "x", "y"; static
+    size_t size_bytes;
+    size_t offset[PLB_WORKER_MAX_SLOTS]; // in descriptor 4
+    uint8_t *slot[PLB_WORKER_MAX_SLOTS]; // copies of our own; one slab
+    uint8_t *slab;
+    void *to; // the plan's input buffer
+} plb_worker_input;
+
+typedef struct plb_worker_job { // what `load` said and made
+    char model_name[64];
+    bool training, dropout_off;
+    plb_zoo_options zoo;
+    plb_step_options step;
+    plb_plan_options plan_options;
+    double planted_slowdown; // fraction of each timed iteration that is spent again, spinning
+    int n_slots, n_inputs;
+    plb_worker_input input[PLB_WORKER_MAX_INPUTS];
+    plb_model *model;
+    plb_plan *plan;
+    void **first; // a copy of every variable as loaded; NULL where there is none
+    int n_first;  //
+    uint8_t *first_slab;
+} plb_worker_job;
+
+typedef struct plb_worker_session {
+    const plb_worker_kind *kind;
+    plb_lines lines;
+    plb_worker_in in;
+    plb_worker_out out;
+    plb_worker_job job;
+    plb_json reply;
+    int64_t libraries_rss_bytes;
+    bool bye;
+    // Of a failure: which code and kind the error answer has; NULL: from the status.
+    const char *error_code, *error_kind;
+} plb_worker_session;
+
+// Fails with a refusal of that kind.
+#define plb_worker_refuse(session, what, ...)                           \
+    ((session)->error_code = "refused", (session)->error_kind = (what), \
+     plb_fail(PLB_EUNSUPPORTED, __VA_ARGS__))
+
+// ---- shared memory
+PLB_MUST_USE plb_status plb_worker_in_map(plb_worker_in *in, size_t end_bytes); // to that length
+// Sets aside `size_bytes` of the outputs, zeroed; the offset stays, pointers do not.
+PLB_MUST_USE plb_status plb_worker_out_place(plb_worker_out *out, size_t size_bytes,
+                                             size_t *out_offset);
+static inline void *plb_worker_out_at(const plb_worker_out *out, size_t offset) {
+    return out->bytes + offset;
+}
+// Copies a tensor there, plain, and appends its description to the open array. batch below 0: none.
+PLB_MUST_USE plb_status plb_worker_emit(plb_worker_session *s, const char *name, int64_t batch,
+                                        const plb_tensor *tensor);
+// The same in two steps: a place that is filled later.
+typedef struct plb_worker_place {
+    plb_dtype dtype;
+    plb_shape shape;
+    size_t offset;
+} plb_worker_place;
+PLB_MUST_USE plb_status plb_worker_place_like(plb_worker_out *out, const plb_tensor *tensor,
+                                              plb_worker_place *place);
+PLB_MUST_USE plb_status plb_worker_fill(plb_worker_out *out, const plb_worker_place *place,
+                                        const plb_tensor *tensor);
+void plb_worker_describe_place(plb_json *reply, const char *name, int64_t batch,
+                               const plb_worker_place *place);
+
+// ---- requests
+PLB_MUST_USE plb_status plb_worker_hello(plb_worker_session *s, const json_t *request);
+PLB_MUST_USE plb_status plb_worker_load(plb_worker_session *s, const json_t *request);
+PLB_MUST_USE plb_status plb_worker_batches(plb_worker_session *s, const json_t *request);
+PLB_MUST_USE plb_status plb_worker_prove(plb_worker_session *s, const json_t *request);
+PLB_MUST_USE plb_status plb_worker_sample(plb_worker_session *s, const json_t *request);
+PLB_MUST_USE plb_status plb_worker_state(plb_worker_session *s, const json_t *request);
+PLB_MUST_USE plb_status plb_worker_ran(plb_worker_session *s, const json_t *request);
+PLB_MUST_USE plb_status plb_worker_memory(plb_worker_session *s, const json_t *request);
+PLB_MUST_USE plb_status plb_worker_epoch(plb_worker_session *s, const json_t *request);
+PLB_MUST_USE plb_status plb_worker_batch(plb_worker_session *s, const json_t *request);
+PLB_MUST_USE plb_status plb_worker_describe(plb_worker_session *s, const json_t *request);
+PLB_MUST_USE plb_status plb_worker_weights(plb_worker_session *s, const json_t *request);
+
+// ---- the job
+void plb_worker_job_free(plb_worker_job *job);
+void plb_worker_job_feed(plb_worker_job *job, int slot); // copies a batch to where the plan reads
+PLB_MUST_USE plb_status plb_worker_job_restart(plb_worker_job *job);
+PLB_MUST_USE plb_status plb_worker_slot(const plb_worker_session *s, const json_t *list, size_t i,
+                                        int *out);
+
+// ---- members of requests
+const char *plb_request_text(const json_t *request, const char *key, const char *fallback);
+int64_t plb_request_int(const json_t *request, const char *key, int64_t fallback);
+double plb_request_double(const json_t *request, const char *key, double fallback);
+bool plb_request_bool(const json_t *request, const char *key, bool fallback);
+
+#endif
