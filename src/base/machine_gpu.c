@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/core/symbol.h"
+
 typedef struct nvml_memory {
     unsigned long long total, free, used; // bytes
 } nvml_memory;
@@ -23,21 +25,15 @@ typedef struct nvml {
     int (*capability)(void *device, int *major, int *minor);
 } nvml;
 
-// A function pointer through memcpy: ISO C has no cast from what dlsym returns.
-static bool find(void *library, const char *name, void *function) {
-    void *symbol = dlsym(library, name);
-    memcpy(function, &symbol, sizeof symbol);
-    return symbol != NULL;
-}
-
 static bool find_all(void *library, nvml *n) {
-    return find(library, "nvmlInit_v2", &n->init) && find(library, "nvmlShutdown", &n->shutdown) &&
-           find(library, "nvmlSystemGetDriverVersion", &n->driver) &&
-           find(library, "nvmlDeviceGetCount_v2", &n->count) &&
-           find(library, "nvmlDeviceGetHandleByIndex_v2", &n->handle) &&
-           find(library, "nvmlDeviceGetName", &n->name) &&
-           find(library, "nvmlDeviceGetMemoryInfo", &n->memory) &&
-           find(library, "nvmlDeviceGetCudaComputeCapability", &n->capability);
+    return plb_find_symbol(library, "nvmlInit_v2", &n->init) &&
+           plb_find_symbol(library, "nvmlShutdown", &n->shutdown) &&
+           plb_find_symbol(library, "nvmlSystemGetDriverVersion", &n->driver) &&
+           plb_find_symbol(library, "nvmlDeviceGetCount_v2", &n->count) &&
+           plb_find_symbol(library, "nvmlDeviceGetHandleByIndex_v2", &n->handle) &&
+           plb_find_symbol(library, "nvmlDeviceGetName", &n->name) &&
+           plb_find_symbol(library, "nvmlDeviceGetMemoryInfo", &n->memory) &&
+           plb_find_symbol(library, "nvmlDeviceGetCudaComputeCapability", &n->capability);
 }
 
 static void read_card(const nvml *n, unsigned index, plb_gpu *gpu) {

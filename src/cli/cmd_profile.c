@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs any program under the probe and says where its time went.
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/core/alloc.h"
+#include "base/core/arena.h"
+#include "base/core/status.h"
+#include "base/folder.h"
+#include "cli/cli.h"
+#include "cli/profile_report.h"
+#include "cli/profile_trace.h"
+
+typedef struct profile_flags {
+    const char *sort, *group, *classes, *graph_nodes, *trace, *output;
+    int64_t top, trace_mib, sample_ms;
+    bool api, ranges, strict, host_only;
+} profile_flags;
+
+#define FLAG(flag, what, field) \
+    .name = flag, .kind = PLB_FLAG_##what, .offset = offsetof(profile_flags, field)
+static const plb_flag flags[] = {
+    {FLAG("sort", CHOICE, sort), .value = "total|calls|average|max|name", .fallback = "total",
+     .help = "order of the tables"},
+    {FLAG("top", INT, top), .value = "N", .max = 1 << 20, .fallback = "20",
+     .help = "rows of a table; 0: all"},
+    {FLAG("group", CHOICE, group), .value = "kernel|class", .fallback = "kernel",
+     .help = "class leaves single kernels out"},
+    {FLAG("classes", FILE, classes), .value = "FILE",
+     .help = "lines \"CLASS PATTERN\" that come before the built-in classes of kernels"},
+    {FLAG("api", SWITCH, api),
+     .help = "record every call of CUDA; a launch-bound program loses up to half its speed"},
+    {FLAG("ranges", SWITCH, ranges), .help = "record the NVTX ranges that the program marks"},
+    {FLAG("graph-nodes", CHOICE, graph_nodes), .value = "on|off", .fallback = "on",
+     .help = "off: see a launch of a graph as one piece of work, cheaper at high rates"},
+    {FLAG("trace", FILE, trace), .value = "FILE",
+     .help = "write every record for ui.perfetto.dev, as Chrome's trace format"},
+    {FLAG("trace-limit", INT, trace_mib), .value = "MIB", .min = 1, .max = 1 << 20,
+     .fallback = "256", .help = "of records in a process; what comes after is counted alone"},
+    {FLAG("sample", INT, sample_ms), .value = "MS", .min = 1, .max = 60000, .fallback = "100",
+     .help = "between two looks at threads and cards"},
+    {FLAG("output", FILE, output), .value = "FILE",
+     .help = "write the report there, away from what the program prints"},
+    {FLAG("host-only", SWITCH, host_only), .help = "do not put the probe into the program"},
+    {FLAG("strict", SWITCH, strict), .help = "exit with 6 when the profile is incomplete"},
+};
+
+// The probe's library: beside the program, as it is built, or where it is installed.
+static plb_status find_library(char *out, size_t out_bytes) {
+    static const char *const places[] = {"libplumb_probe.so", "../lib/libplumb_probe.so",
+                                         "../" PLB_LIBDIR "/libplumb_probe.so"};
+    const char *given = getenv("PLUMB_PROBE_LIBRARY");
+    char self[PATH_MAX], path[PATH_MAX + 64];
+    if (given && plb_file_exists(given)) {
+        snprintf(out, out_bytes, "%s", given);
+        return PLB_OK;
+    }
+    if (given) return plb_fail(PLB_EMISSING, "PLUMB_PROBE_LIBRARY=%s: no such file", given);
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0) return plb_fail_errno("/proc/self/exe");
+    self[n] = '\0';
+    *strrchr(self, '/') = '\0';
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        snprintf(path, sizeof path, "%s/%s", self, places[i]);
+        if (!plb_file_exists(path)) continue;
+        snprintf(out, out_bytes, "%s", path);
+        return PLB_OK;
+    }
+    return plb_fail(PLB_EMISSING,
+                    "libplumb_probe.so: looked beside %s and in ../lib; "
+                    "--host-only does without it",
+                    self);
+}
+
+static void remove_folder(const char *folder) {
+    plb_arena *arena = plb_arena_new();
+    const char *const *names;
+    char path[PATH_MAX];
+    size_t count = 0;
+    if (arena && plb_folder_list(folder, arena, &names, &count) == PLB_OK)
+        for (size_t i = 0; i < count; i++) {
+            snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+            unlink(path);
+        }
+    plb_arena_free(arena);
+    rmdir(folder);
+}
+
+static plb_profile_order order_of(const char *sort) {
+    static const char *const names[] = {"total", "calls", "average", "max", "name"};
+    for (int i = 0; i < 5; i++)
+        if (strcmp(sort, names[i]) == 0) return (plb_profile_order)i;
+    return PLB_BY_TOTAL;
+}
+
+static plb_status tell(const plb_profile_report *report, const plb_call *call) {
+    if (!call->json) {
+        plb_profile_print(report);
+        return PLB_OK;
+    }
+    plb_json json;
+    plb_cli_json_begin(&json, "profile", 1);
+    plb_profile_json(report, &json);
+    return plb_cli_json_print(&json);
+}
+
+// All that one run needs, from the folder for the probe's files to what came of it.
+typedef struct job {
+    const profile_flags *flags;
+    plb_call *call;
+    char **command; // its words, NULL at the end
+    char folder[PATH_MAX], library[PATH_MAX], words[128];
+    int output; // where the report goes, or -1
+    plb_kernel_classes *classes;
+    plb_command_result run;
+    plb_profile *profile;
+} job;
+
+// The program's own exit code, unless the profile is incomplete and must not be.
+static void set_exit_code(const plb_profile_report *report, job *j) {
+    char why[320];
+    j->call->exit_code = report->run->exit_code;
+    if (!j->flags->strict || !plb_profile_incomplete(report, why, sizeof why)) return;
+    plb_note("incomplete: %s", why);
+    j->call->exit_code = PLB_EXIT_BROKEN;
+}
+
+// What can fail without having run anything, first.
+static plb_status prepare(job *j) {
+    const profile_flags *f = j->flags;
+    j->command = plb_alloc_array((size_t)j->call->operand_count + 1, sizeof *j->command);
+    if (!j->command) return plb_fail(PLB_ENOMEM, "out of memory for a command");
+    memcpy(j->command, j->call->operands, (size_t)j->call->operand_count * sizeof *j->command);
+    PLB_TRY(plb_kernel_classes_new(f->classes, &j->classes));
+    if (!f->host_only) PLB_TRY(find_library(j->library, sizeof j->library));
+    if (f->output) {
+        j->output = open(f->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (j->output < 0) return plb_fail_errno("%s", f->output);
+    }
+    snprintf(j->words, sizeof j->words, "%s%s%strace=%lld", f->api ? "calls," : "",
+             f->ranges ? "ranges," : "", strcmp(f->graph_nodes, "off") == 0 ? "graphs," : "",
+             f->trace ? (long long)f->trace_mib << 20 : 0LL);
+    return PLB_OK;
+}
+
+static plb_status run_command(job *j) {
+    const profile_flags *f = j->flags;
+    const plb_command_options options = {.library = f->host_only ? NULL : j->library,
+                                         .folder = j->folder,
+                                         .words = j->words,
+                                         .cupti = getenv("PLUMB_PROBE_CUPTI"),
+                                         .ranges = f->ranges,
+                                         .sample_ms = f->sample_ms};
+    PLB_TRY(plb_command_run(&options, j->command, &j->run));
+    return j->run.started ? PLB_OK : plb_fail(PLB_EINVAL, "%s", j->run.error_text);
+}
+
+static plb_status report(job *j) {
+    const profile_flags *f = j->flags;
+    PLB_TRY(plb_profile_read(j->folder, j->classes, &j->profile));
+    plb_profile_sort(j->profile, order_of(f->sort));
+    const plb_profile_report r = {.command = j->command,
+                                  .run = &j->run,
+                                  .profile = j->profile,
+                                  .top = (int)f->top,
+                                  .group = f->group};
+    if (f->trace) PLB_TRY(plb_profile_write_trace(j->folder, j->profile, f->trace));
+    if (j->output >= 0 && dup2(j->output, STDOUT_FILENO) < 0)
+        return plb_fail_errno("%s", f->output);
+    PLB_TRY(tell(&r, j->call));
+    set_exit_code(&r, j);
+    return PLB_OK;
+}
+
+static plb_status run_in_folder(job *j) {
+    PLB_TRY(prepare(j));
+    PLB_TRY(run_command(j));
+    return report(j);
+}
+
+static void free_job(job *j) {
+    if (j->output >= 0) close(j->output);
+    plb_profile_free(j->profile);
+    plb_kernel_classes_free(j->classes);
+    plb_free(j->command);
+    plb_free(j);
+}
+
+static plb_status run_profile(plb_call *call) {
+    const char *tmp = getenv("TMPDIR");
+    job *j = plb_alloc(sizeof *j);
+    if (!j) return plb_fail(PLB_ENOMEM, "out of memory for a profile");
+    j->flags = call->options, j->call = call, j->output = -1;
+    snprintf(j->folder, sizeof j->folder, "%s/plumb-profile-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    plb_status status = mkdtemp(j->folder) ? PLB_OK : plb_fail_errno("%s", j->folder);
+    if (!status) {
+        status = run_in_folder(j);
+        remove_folder(j->folder);
+    }
+    free_job(j);
+    return status;
+}
+
+const plb_command plb_cmd_profile = {
+    .name = "profile",
+    .summary = "run any program and show where its time went",
+    .operands = "-- COMMAND ARGS...",
+    .description =
+        "Runs COMMAND with a probe that CUDA loads into it and into what it starts, and shows for\n"
+        "each device the share of time in which it was active, only copied, or idle, and what\n"
+        "the host did while it was idle; kernels, copies and calls; what could be saved; and for\n"
+        "the host, with or without a device, time on processors, memory and threads.\n\n"
+        "The program keeps its terminal, streams, signals and exit code. Its speed under the\n"
+        "probe is not what it is without: times of the whole belong to unprobed runs.",
+    .min_operands = 1,
+    .max_operands = -1,
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags,
+    .options_bytes = sizeof(profile_flags),
+    .completes = "",
+    .run = run_profile,
+};

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// A profile as text and as JSON.
+#ifndef PLB_CLI_PROFILE_REPORT_H
+#define PLB_CLI_PROFILE_REPORT_H
+
+#include "base/json.h"
+#include "probe/command.h"
+#include "probe/profile.h"
+
+typedef struct plb_profile_report {
+    char *const *command;          // words, NULL at the end
+    const plb_command_result *run; // NULL: a profile that was stored
+    const plb_profile *profile;
+    int top;           // rows of a table; 0: all
+    const char *group; // "kernel" or "class"
+} plb_profile_report;
+
+void plb_profile_print(const plb_profile_report *report);
+void plb_profile_json(const plb_profile_report *report, plb_json *json);
+
+// Whether something that was asked for is missing; then `why` says what.
+bool plb_profile_incomplete(const plb_profile_report *report, char *why, size_t why_bytes);
+
+#endif

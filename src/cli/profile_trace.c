@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// A process of the trace is a device of a process of the program, or the program's host side; a
+// thread of it is a stream or a thread.
+#include "cli/profile_trace.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/atomic_file.h"
+#include "base/core/arena.h"
+#include "base/core/status.h"
+#include "base/file.h"
+#include "base/folder.h"
+#include "base/json.h"
+#include "probe/trace.h"
+
+typedef struct writer {
+    plb_atomic_file *file;
+    const plb_spool *spool;
+    int64_t zero_ns; // of the whole trace, on CUPTI's clock
+    bool comma;
+} writer;
+
+static const char *const copy_names[PLB_COPY_COUNT] = {"copy in",   "copy out",  "copy inside",
+                                                       "copy peer", "copy host", "copy"};
+
+static plb_status put(writer *w, plb_json *json) {
+    plb_status status = plb_json_status(json);
+    if (!status && w->comma) status = plb_atomic_write(w->file, ",\n", 2);
+    if (!status) status = plb_atomic_write(w->file, json->text.text, json->text.length);
+    w->comma = true;
+    plb_json_free(json);
+    return status;
+}
+
+static bool is_host(const plb_trace_record *r) {
+    return r->kind == PLB_RECORD_CALL || r->kind == PLB_RECORD_RANGE;
+}
+
+// The host side has number 16 pid + 15, a device 16 pid + its number.
+static int64_t process_of(const writer *w, const plb_trace_record *r) {
+    return 16 * (int64_t)w->spool->pid + (is_host(r) ? 15 : r->device % 15);
+}
+
+static const char *name_of(const writer *w, const plb_trace_record *r, char *text, size_t bytes) {
+    if (r->kind == PLB_RECORD_COPY) return copy_names[r->copy < PLB_COPY_COUNT ? r->copy : 5];
+    if (r->kind == PLB_RECORD_SET) return "memset";
+    if (r->kind == PLB_RECORD_GRAPH) return "graph";
+    plb_kernel_demangle(r->name < w->spool->name_bytes ? w->spool->names + r->name : "", text,
+                        bytes);
+    return text[0] ? text : "(no name)";
+}
+
+static plb_status put_record(writer *w, const plb_trace_record *r) {
+    char name[2048];
+    plb_json json = {.compact = true};
+    plb_json_begin_object(&json, NULL);
+    plb_json_string(&json, "ph", "X");
+    plb_json_string(&json, "name", name_of(w, r, name, sizeof name));
+    plb_json_double(&json, "ts", (double)(r->start_ns - w->zero_ns) / 1e3);
+    plb_json_double(&json, "dur", (double)(r->end_ns - r->start_ns) / 1e3);
+    plb_json_int(&json, "pid", process_of(w, r));
+    plb_json_int(&json, "tid", r->track);
+    plb_json_begin_object(&json, "args");
+    plb_json_int(&json, "correlation", r->correlation);
+    if (r->bytes) plb_json_int(&json, "bytes", r->bytes);
+    if (r->kind == PLB_RECORD_KERNEL) {
+        snprintf(name, sizeof name, "%d,%d,%d x %d,%d,%d", r->grid[0], r->grid[1], r->grid[2],
+                 r->block[0], r->block[1], r->block[2]);
+        plb_json_string(&json, "grid_block", name);
+    }
+    plb_json_end(&json);
+    plb_json_end(&json);
+    return put(w, &json);
+}
+
+static plb_status put_process_name(writer *w, int64_t process, const char *name) {
+    plb_json json = {.compact = true};
+    plb_json_begin_object(&json, NULL);
+    plb_json_string(&json, "ph", "M");
+    plb_json_string(&json, "name", "process_name");
+    plb_json_int(&json, "pid", process);
+    plb_json_begin_object(&json, "args");
+    plb_json_string(&json, "name", name);
+    plb_json_end(&json);
+    plb_json_end(&json);
+    return put(w, &json);
+}
+
+static plb_status put_names(writer *w) {
+    const plb_spool *s = w->spool;
+    char name[256];
+    snprintf(name, sizeof name, "%s (%d): host", s->program, s->pid);
+    PLB_TRY(put_process_name(w, 16 * (int64_t)s->pid + 15, name));
+    for (int i = 0; i < 15; i++) {
+        if (!s->device[i].records) continue;
+        snprintf(name, sizeof name, "%s (%d): device %d %s", s->program, s->pid, i,
+                 s->names + s->device[i].name);
+        PLB_TRY(put_process_name(w, 16 * (int64_t)s->pid + i, name));
+    }
+    return PLB_OK;
+}
+
+static plb_status put_file(writer *w, const char *path) {
+    plb_file_map map = {0};
+    PLB_TRY(plb_file_map_open(path, &map));
+    plb_status status = put_names(w);
+    size_t count = map.size_bytes / sizeof(plb_trace_record); // half a record at the end is cut off
+    for (size_t i = 0; i < count && !status; i++) {
+        plb_trace_record record;
+        memcpy(&record, map.bytes + i * sizeof record, sizeof record);
+        status = put_record(w, &record);
+    }
+    plb_file_map_close(&map);
+    return status;
+}
+
+// A trace belongs to the spool of its process.
+static plb_status put_folder(writer *w, const char *folder, const plb_profile *profile) {
+    plb_arena *arena = plb_arena_new();
+    const char *const *names = NULL;
+    size_t count = 0;
+    char path[PATH_MAX];
+    plb_status status = arena ? plb_folder_list(folder, arena, &names, &count)
+                              : plb_fail(PLB_ENOMEM, "no memory for a trace");
+    for (size_t i = 0; i < count && !status; i++) {
+        int pid = 0;
+        if (!strstr(names[i], ".trace") || sscanf(names[i], "%d", &pid) != 1) continue;
+        w->spool = NULL;
+        for (int p = 0; p < profile->processes; p++)
+            if (profile->process[p]->pid == pid) w->spool = profile->process[p];
+        if (!w->spool) continue;
+        if (!w->zero_ns) w->zero_ns = w->spool->begin_cupti_ns;
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        status = put_file(w, path);
+    }
+    plb_arena_free(arena);
+    return status;
+}
+
+plb_status plb_profile_write_trace(const char *folder, const plb_profile *profile,
+                                   const char *path) {
+    static const char head[] = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", tail[] = "\n]}\n";
+    writer w = {0};
+    PLB_TRY(plb_atomic_open(path, &w.file));
+    plb_status status = plb_atomic_write(w.file, head, sizeof head - 1);
+    if (!status) status = put_folder(&w, folder, profile);
+    if (!status) status = plb_atomic_write(w.file, tail, sizeof tail - 1);
+    if (!status) return plb_atomic_commit(w.file);
+    plb_atomic_abort(w.file);
+    return status;
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/command.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/core/clock.h"
+#include "base/core/status.h"
+#include "probe/cards.h"
+#include "probe/counters.h"
+
+static void set_environment(const plb_command_options *o) {
+    if (!o->library) return;
+    setenv("CUDA_INJECTION64_PATH", o->library, 1);
+    setenv("PLUMB_PROBE_DIR", o->folder, 1);
+    setenv("PLUMB_PROBE_OPTIONS", o->words ? o->words : "", 1);
+    if (o->cupti) setenv("PLUMB_PROBE_CUPTI", o->cupti, 1);
+    if (o->ranges) setenv("NVTX_INJECTION64_PATH", o->cupti ? o->cupti : "libcupti.so.13", 1);
+}
+
+// Waits for `go` so that counters are in place, then becomes the program. What stops it from that
+// goes back through `failed`, which closes by itself when it succeeds.
+_Noreturn static void become(const plb_command_options *o, char *const *argv, const int go[2],
+                             int failed, const sigset_t *mask) {
+    char byte;
+    close(go[1]); // or its end would never be seen
+    if (read(go[0], &byte, 1) < 0) _exit(127);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    set_environment(o);
+    execvp(argv[0], argv);
+    int code = errno;
+    if (write(failed, &code, sizeof code) < 0) _exit(127);
+    _exit(code == ENOENT ? 127 : 126);
+}
+
+static plb_command_thread *thread_row(plb_command_result *out, int tid) {
+    for (int i = 0; i < out->threads; i++)
+        if (out->thread[i].tid == tid) return &out->thread[i];
+    if (out->threads == PLB_COMMAND_THREADS) {
+        out->threads_unseen++;
+        return NULL;
+    }
+    out->thread[out->threads] = (plb_command_thread){.tid = tid};
+    return &out->thread[out->threads++];
+}
+
+static bool read_text(const char *path, char *text, size_t size_bytes) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, size_bytes - 1);
+    if (fd >= 0) close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
+static void sample_thread(plb_command_result *out, pid_t pid, int tid) {
+    char path[64], text[128];
+    int64_t on_cpu_ns, waiting_ns;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", (int)pid, tid);
+    if (!read_text(path, text, sizeof text) ||
+        sscanf(text, "%" SCNd64 " %" SCNd64, &on_cpu_ns, &waiting_ns) != 2)
+        return;
+    plb_command_thread *row = thread_row(out, tid);
+    if (!row) return;
+    row->on_cpu_ns = on_cpu_ns, row->waiting_ns = waiting_ns;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/comm", (int)pid, tid);
+    if (read_text(path, text, sizeof text))
+        snprintf(row->name, sizeof row->name, "%.*s", (int)strcspn(text, "\n"), text);
+}
+
+// Of the program itself: its children are counted in its resource use, but not row by row.
+static void sample_threads(plb_command_result *out, pid_t pid) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *folder = opendir(path);
+    if (!folder) return;
+    for (struct dirent *e; (e = readdir(folder));)
+        if (e->d_name[0] != '.') sample_thread(out, pid, atoi(e->d_name));
+    closedir(folder);
+}
+
+// Until the program ends. SIGCHLD, SIGTERM and SIGHUP are blocked and taken here.
+static void watch(const plb_command_options *o, pid_t pid, const sigset_t *signals, int *status,
+                  plb_cards *cards, plb_command_result *out) {
+    const struct timespec interval = {.tv_sec = o->sample_ms / 1000,
+                                      .tv_nsec = o->sample_ms % 1000 * 1000000};
+    for (;;) {
+        siginfo_t info = {0};
+        if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid) {
+            sample_threads(out, pid); // a zombie's threads are gone, but its first one tells
+            break;
+        }
+        sample_threads(out, pid);
+        plb_cards_sample(cards);
+        int got = sigtimedwait(signals, NULL, &interval);
+        if (got == SIGTERM || got == SIGHUP) kill(pid, got);
+    }
+    while (wait4(pid, status, 0, &out->use) < 0 && errno == EINTR) continue;
+}
+
+static plb_status run(const plb_command_options *o, char *const *argv, const sigset_t *signals,
+                      const sigset_t *before, plb_command_result *out) {
+    int go[2], failed[2], code = 0, status = 0;
+    if (pipe2(go, O_CLOEXEC)) return plb_fail_errno("pipe");
+    if (pipe2(failed, O_CLOEXEC)) {
+        close(go[0]), close(go[1]);
+        return plb_fail_errno("pipe");
+    }
+    pid_t pid = fork();
+    if (pid == 0) become(o, argv, go, failed[1], before);
+    close(go[0]), close(failed[1]);
+    if (pid < 0) {
+        close(go[1]), close(failed[0]);
+        return plb_fail_errno("fork");
+    }
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, interrupt, quit;
+    sigaction(SIGINT, &ignore, &interrupt);
+    sigaction(SIGQUIT, &ignore, &quit);
+    plb_counters counters;
+    plb_counters_open(&counters, pid);
+    plb_cards *cards = plb_cards_open();
+    out->begin_ns = plb_now_ns();
+    close(go[1]);
+    out->started = read(failed[0], &code, sizeof code) != (ssize_t)sizeof code;
+    close(failed[0]);
+    watch(o, pid, signals, &status, cards, out);
+    out->wall_ns = plb_now_ns() - out->begin_ns;
+    out->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    sigaction(SIGINT, &interrupt, NULL);
+    sigaction(SIGQUIT, &quit, NULL);
+    plb_counters_close(&counters, out);
+    plb_cards_close(cards, out);
+    if (!out->started)
+        snprintf(out->error_text, sizeof out->error_text, "%s: %s", argv[0], strerror(code));
+    return PLB_OK;
+}
+
+plb_status plb_command_run(const plb_command_options *o, char *const *argv,
+                           plb_command_result *out) {
+    sigset_t signals, before;
+    *out = (plb_command_result){0};
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGCHLD);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGHUP);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    plb_status status = run(o, argv, &signals, &before, out);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return status;
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a program under the probe and watches it from outside. The program keeps its terminal, its
+// streams, its signals and its exit code; what is learnt here needs no help from it: time on and
+// off the CPU, memory, the counters of perf where the system allows them, and the card's energy.
+#ifndef PLB_PROBE_COMMAND_H
+#define PLB_PROBE_COMMAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+
+#include "plumb/status.h"
+
+enum {
+    PLB_COMMAND_THREADS = 256,
+    PLB_COMMAND_CARDS = 16,
+    PLB_COMMAND_COUNTERS = 6,
+};
+
+typedef struct plb_command_options {
+    const char *library; // of the probe; NULL: only watch from outside
+    const char *folder;  // where the probe's files go; it exists
+    const char *words;   // PLUMB_PROBE_OPTIONS
+    const char *cupti;   // NULL, or a CUPTI to load instead of the process's
+    bool ranges;         // let NVTX find CUPTI
+    int64_t sample_ms;   // between two looks at threads and cards
+} plb_command_options;
+
+typedef struct plb_command_thread {
+    int tid;
+    char name[16];
+    int64_t on_cpu_ns, waiting_ns; // waiting: ready to run, without a processor
+} plb_command_thread;
+
+// Zeroed where NVML tells nothing.
+typedef struct plb_command_card {
+    char name[96];
+    double joules, watts_max, seconds; // joules: from the counter, or the powers added up
+    double utilisation;                // mean of NVML's share of time in which some kernel ran
+    int64_t memory_max_bytes;          // of the whole card, others' included
+    int sm_mhz_min, sm_mhz_max, celsius_max;
+    unsigned long long throttle; // all reasons seen, as NVML's bits
+    int samples;
+} plb_command_card;
+
+typedef struct plb_command_counter {
+    const char *name;
+    bool known;
+    int64_t value;
+} plb_command_counter;
+
+typedef struct plb_command_result {
+    bool started;              // false: `error_text` says why the program never ran
+    int exit_code;             // as a shell gives it: 128 + n after signal n
+    int64_t wall_ns, begin_ns; // begin on CLOCK_MONOTONIC
+    struct rusage use;         // of the program and the children that it waited for
+    plb_command_thread thread[PLB_COMMAND_THREADS];
+    int threads, threads_unseen; // unseen: more than there are rows
+    plb_command_counter counter[PLB_COMMAND_COUNTERS];
+    char counter_reason[128]; // why counters are unknown, or ""
+    plb_command_card card[PLB_COMMAND_CARDS];
+    int cards;
+    char error_text[256];
+} plb_command_result;
+
+// Runs argv[0] with its arguments and waits for its end. Ctrl-C goes to the program alone, which
+// decides; a signal to end that only we get is handed on.
+PLB_MUST_USE plb_status plb_command_run(const plb_command_options *options, char *const *argv,
+                                        plb_command_result *out);
+
+#endif

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/cupti.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/status.h"
+#include "base/core/symbol.h"
+
+static plb_status find_all(void *library, plb_cupti *out) {
+    const struct {
+        const char *name;
+        void *function;
+    } needed[] = {
+        {"cuptiGetVersion", &out->get_version},
+        {"cuptiActivityRegisterCallbacks", &out->register_callbacks},
+        {"cuptiActivityEnable", &out->enable},
+        {"cuptiActivityDisable", &out->disable},
+        {"cuptiActivityFlushAll", &out->flush_all},
+        {"cuptiActivityGetNextRecord", &out->next_record},
+        {"cuptiActivityGetNumDroppedRecords", &out->dropped},
+        {"cuptiGetTimestamp", &out->timestamp},
+        {"cuptiGetResultString", &out->result_string},
+        {"cuptiGetCallbackName", &out->callback_name},
+    };
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (!plb_find_symbol(library, needed[i].name, needed[i].function))
+            return plb_fail(PLB_EMISSING, "CUPTI has no %s", needed[i].name);
+    plb_find_symbol(library, "cuptiActivityEnableRuntimeApi", &out->enable_runtime_call);
+    plb_find_symbol(library, "cuptiActivityEnableDriverApi", &out->enable_driver_call);
+    return PLB_OK;
+}
+
+// One that is mapped already comes first: two copies in one process disturb each other.
+static void *open_library(const char *file) {
+    static const char *const names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so"};
+    if (file) return dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        void *library = dlopen(names[i], RTLD_NOW | RTLD_NOLOAD);
+        if (library) return library;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        if (library) return library;
+    }
+    return NULL;
+}
+
+plb_status plb_cupti_load(const char *file, plb_cupti *out) {
+    *out = (plb_cupti){0};
+    void *library = open_library(file);
+    if (!library)
+        return plb_fail(PLB_EMISSING,
+                        "no CUPTI: looked for %s in the process and the loader's path",
+                        file ? file : "libcupti.so.13, libcupti.so.12");
+    PLB_TRY(find_all(library, out));
+    Dl_info info;
+    void *symbol = dlsym(library, "cuptiGetVersion");
+    if (symbol && dladdr(symbol, &info) && info.dli_fname)
+        snprintf(out->path, sizeof out->path, "%s", info.dli_fname);
+    if (out->get_version(&out->version)) return plb_fail(PLB_EMISSING, "CUPTI tells no version");
+    return PLB_OK; // the library stays open for good
+}
+
+plb_busy plb_cupti_call_class(const char *name) {
+    if (strstr(name, "Synchronize")) return PLB_BUSY_SYNCHRONIZE;
+    if (strstr(name, "Memcpy")) return PLB_BUSY_COPY_CALL;
+    if (strstr(name, "Launch")) return PLB_BUSY_LAUNCH;
+    if (strstr(name, "Free")) return PLB_BUSY_FREE;
+    if (strstr(name, "Alloc") || strstr(name, "Malloc")) return PLB_BUSY_ALLOCATE;
+    return PLB_BUSY_OTHER_CALL;
+}
+
+// Calls that wait or take memory, and whole graphs: a handful an iteration. Launches of kernels
+// are not among them: recording each of those costs a launch-bound program half of its speed.
+bool plb_cupti_call_is_listed(const char *name) {
+    switch (plb_cupti_call_class(name)) {
+    case PLB_BUSY_SYNCHRONIZE:
+    case PLB_BUSY_COPY_CALL:
+    case PLB_BUSY_FREE:
+    case PLB_BUSY_ALLOCATE: return true;
+    case PLB_BUSY_LAUNCH: return strstr(name, "GraphLaunch") != NULL;
+    default: return false;
+    }
+}
+
+// Fields by offset, and not through a struct: records are packed to 8 bytes and grow at the end.
+static uint8_t u8(const void *record, size_t offset) {
+    return ((const uint8_t *)record)[offset];
+}
+
+static uint16_t u16(const void *record, size_t offset) {
+    uint16_t value;
+    memcpy(&value, (const char *)record + offset, sizeof value);
+    return value;
+}
+
+static uint32_t u32(const void *record, size_t offset) {
+    uint32_t value;
+    memcpy(&value, (const char *)record + offset, sizeof value);
+    return value;
+}
+
+static int64_t i64(const void *record, size_t offset) {
+    int64_t value;
+    memcpy(&value, (const char *)record + offset, sizeof value);
+    return value;
+}
+
+static const char *text(const void *record, size_t offset) {
+    const char *value;
+    memcpy(&value, (const char *)record + offset, sizeof value);
+    return value ? value : "(no name)";
+}
+
+static void decode_kernel(const void *r, plb_record *out) {
+    *out = (plb_record){.kind = PLB_RECORD_KERNEL,
+                        .start_ns = i64(r, 16),
+                        .end_ns = i64(r, 24),
+                        .device = u32(r, 40),
+                        .stream = u32(r, 48),
+                        .correlation = u32(r, 92),
+                        .name = text(r, 104),
+                        .in_graph = i64(r, 144) != 0,
+                        .registers = u16(r, 6),
+                        .shared_bytes = (int32_t)(u32(r, 76) + u32(r, 80))};
+    for (size_t i = 0; i < 3; i++) {
+        out->grid[i] = (int32_t)u32(r, 52 + 4 * i);
+        out->block[i] = (int32_t)u32(r, 64 + 4 * i);
+    }
+}
+
+static plb_copy copy_kind(uint8_t kind) {
+    switch (kind) {
+    case 1:                     // host to device
+    case 3: return PLB_COPY_IN; // host to array
+    case 2:
+    case 4: return PLB_COPY_OUT;
+    case 5:
+    case 6:
+    case 7:
+    case 8: return PLB_COPY_INSIDE;
+    case 9: return PLB_COPY_HOST;
+    case 10: return PLB_COPY_PEER;
+    default: return PLB_COPY_UNKNOWN;
+    }
+}
+
+static void decode_copy(const void *r, plb_record *out) {
+    enum { PINNED = 2 }; // CUpti_ActivityMemoryKind
+    *out = (plb_record){.kind = PLB_RECORD_COPY,
+                        .start_ns = i64(r, 16),
+                        .end_ns = i64(r, 24),
+                        .device = u32(r, 32),
+                        .stream = u32(r, 40),
+                        .correlation = u32(r, 44),
+                        .bytes = i64(r, 8),
+                        .copy = copy_kind(u8(r, 4)),
+                        .in_graph = i64(r, 64) != 0};
+    uint8_t host_side = out->copy == PLB_COPY_IN ? u8(r, 5) : u8(r, 6);
+    out->pinned = (out->copy == PLB_COPY_IN || out->copy == PLB_COPY_OUT) && host_side == PINNED;
+}
+
+static void decode_peer_copy(const void *r, plb_record *out) {
+    *out = (plb_record){.kind = PLB_RECORD_COPY,
+                        .start_ns = i64(r, 16),
+                        .end_ns = i64(r, 24),
+                        .device = u32(r, 32),
+                        .stream = u32(r, 40),
+                        .correlation = u32(r, 60),
+                        .bytes = i64(r, 8),
+                        .copy = PLB_COPY_PEER};
+}
+
+static void decode_set(const void *r, plb_record *out) {
+    *out = (plb_record){.kind = PLB_RECORD_SET,
+                        .start_ns = i64(r, 16),
+                        .end_ns = i64(r, 24),
+                        .device = u32(r, 32),
+                        .stream = u32(r, 40),
+                        .correlation = u32(r, 44),
+                        .bytes = i64(r, 8),
+                        .in_graph = i64(r, 64) != 0};
+}
+
+static void decode_graph(const void *r, plb_record *out) {
+    *out = (plb_record){.kind = PLB_RECORD_GRAPH,
+                        .start_ns = i64(r, 8),
+                        .end_ns = i64(r, 16),
+                        .device = u32(r, 24),
+                        .stream = u32(r, 36),
+                        .correlation = u32(r, 4)};
+}
+
+static void decode_call(const plb_cupti *cupti, int domain, const void *r, plb_record *out) {
+    const char *name = NULL;
+    *out = (plb_record){.kind = PLB_RECORD_CALL,
+                        .start_ns = i64(r, 8),
+                        .end_ns = i64(r, 16),
+                        .thread = u32(r, 28),
+                        .correlation = u32(r, 32)};
+    if (cupti->callback_name(domain, u32(r, 4), &name) || !name) name = "(no name)";
+    out->name = name;
+    out->busy = plb_cupti_call_class(name);
+}
+
+// Only memory of the device: kinds 3 to 6 of CUpti_ActivityMemoryKind.
+static bool decode_memory(const void *r, plb_record *out) {
+    uint32_t operation = u32(r, 4), kind = u32(r, 8);
+    if (kind < 3 || kind > 6 || operation < 1 || operation > 2) return false;
+    *out = (plb_record){.kind = PLB_RECORD_MEMORY,
+                        .start_ns = i64(r, 32),
+                        .end_ns = i64(r, 32),
+                        .device = u32(r, 52),
+                        .bytes = operation == 1 ? i64(r, 24) : -i64(r, 24)};
+    return true;
+}
+
+bool plb_cupti_decode(const plb_cupti *cupti, const void *r, plb_record *out,
+                      int64_t *overhead_ns) {
+    *overhead_ns = 0;
+    switch (u32(r, 0)) {
+    case PLB_CUPTI_KERNEL: decode_kernel(r, out); return true;
+    case PLB_CUPTI_MEMCPY: decode_copy(r, out); return true;
+    case PLB_CUPTI_PEER_COPY: decode_peer_copy(r, out); return true;
+    case PLB_CUPTI_MEMSET: decode_set(r, out); return true;
+    case PLB_CUPTI_GRAPH: decode_graph(r, out); return true;
+    case PLB_CUPTI_DRIVER: decode_call(cupti, PLB_CUPTI_DOMAIN_DRIVER, r, out); return true;
+    case PLB_CUPTI_RUNTIME: decode_call(cupti, PLB_CUPTI_DOMAIN_RUNTIME, r, out); return true;
+    case PLB_CUPTI_MEMORY: return decode_memory(r, out);
+    case PLB_CUPTI_OVERHEAD:
+        // CUPTI's own kinds begin at 1 << 16, but 4 and 5 of those are CUDA loading modules.
+        if (u32(r, 4) >> 16 && u32(r, 4) >> 16 != 4 && u32(r, 4) >> 16 != 5)
+            *overhead_ns = i64(r, 32) - i64(r, 24);
+        return false;
+    default: return false;
+    }
+}
+
+bool plb_cupti_decode_mark(const void *r, plb_cupti_mark *out) {
+    enum { START = 1 << 1, END = 1 << 2 };
+    if (u32(r, 0) != PLB_CUPTI_MARKER || !(u32(r, 4) & (START | END))) return false;
+    *out = (plb_cupti_mark){.at_ns = i64(r, 8),
+                            .id = u32(r, 16),
+                            .begins = (u32(r, 4) & START) != 0,
+                            .name = text(r, 40)};
+    return true;
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/profile.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/core/alloc.h"
+#include "base/core/arena.h"
+#include "base/core/hash.h"
+#include "base/core/status.h"
+
+enum { PROCESSES = 1024 };
+
+static plb_status no_memory(void) {
+    return plb_fail(PLB_ENOMEM, "no memory for a profile");
+}
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+// The folder's spools by name, so that processes have an order.
+static plb_status list_files(plb_profile *p, const char *folder, char ***out, int *out_count) {
+    DIR *dir = opendir(folder);
+    if (!dir) return plb_fail_errno("%s", folder);
+    char **names = plb_arena_alloc(p->arena, PROCESSES * sizeof *names);
+    int count = 0;
+    for (struct dirent *e; names && (e = readdir(dir)) && count < PROCESSES;) {
+        size_t length = strlen(e->d_name);
+        if (length < 6 || strcmp(e->d_name + length - 6, ".spool") != 0) continue;
+        names[count] = plb_arena_printf(p->arena, "%s/%s", folder, e->d_name);
+        if (!names[count++]) names = NULL;
+    }
+    closedir(dir);
+    if (!names) return no_memory();
+    qsort(names, (size_t)count, sizeof *names, by_text);
+    *out = names, *out_count = count;
+    return PLB_OK;
+}
+
+static plb_status read_files(plb_profile *p, const char *folder) {
+    char **names = NULL;
+    int count = 0;
+    PLB_TRY(list_files(p, folder, &names, &count));
+    p->process = plb_arena_alloc(p->arena, (size_t)count * sizeof *p->process + 1);
+    p->problem = plb_arena_alloc(p->arena, (size_t)count * sizeof *p->problem + 1);
+    if (!p->process || !p->problem) return no_memory();
+    for (int i = 0; i < count; i++) {
+        if (plb_spool_read(names[i], &p->process[p->processes]) == PLB_OK)
+            p->processes++;
+        else
+            snprintf(p->problem[p->problems++], sizeof *p->problem, "%s", plb_error_text());
+    }
+    return PLB_OK;
+}
+
+static void add_times(int64_t *calls, int64_t *total_ns, int64_t *min_ns, int64_t *max_ns,
+                      const plb_spool_times *t) {
+    if (t->calls && (!*calls || t->min_ns < *min_ns)) *min_ns = t->min_ns;
+    if (t->max_ns > *max_ns) *max_ns = t->max_ns;
+    *calls += t->calls, *total_ns += t->total_ns;
+}
+
+typedef struct merge {
+    plb_profile *profile;
+    const plb_kernel_classes *classes;
+    plb_map *index;   // of a key: a row
+    int64_t *most_ns; // of a kernel's row: time of the variant that it shows
+    char text[8192];
+} merge;
+
+static plb_status add_kernel(merge *m, const plb_spool *s, const plb_spool_kernel *from) {
+    plb_profile *p = m->profile;
+    char key[8224];
+    plb_kernel_demangle(s->names + from->name, m->text, sizeof m->text);
+    snprintf(key, sizeof key, "%d %s", (int)from->device, m->text);
+    int64_t at = plb_map_get(m->index, key, -1);
+    if (at < 0) {
+        at = p->kernels++;
+        plb_profile_kernel *row = &p->kernel[at];
+        row->name = plb_arena_strdup(p->arena, m->text[0] ? m->text : "(no name)");
+        row->class = plb_kernel_class(m->classes, m->text);
+        row->device = from->device;
+        if (!row->name) return no_memory();
+        PLB_TRY(plb_map_set(m->index, key, at));
+    }
+    plb_profile_kernel *row = &p->kernel[at];
+    row->variants++;
+    row->graph_calls += from->graph_calls;
+    add_times(&row->calls, &row->total_ns, &row->min_ns, &row->max_ns, &from->times);
+    if (row->variants > 1 && from->times.total_ns <= m->most_ns[at]) return PLB_OK;
+    m->most_ns[at] = from->times.total_ns;
+    memcpy(row->grid, from->grid, sizeof row->grid);
+    memcpy(row->block, from->block, sizeof row->block);
+    row->registers = from->registers, row->shared_bytes = from->shared_bytes;
+    return PLB_OK;
+}
+
+// The row of a name, made when it is new.
+static plb_status named_row(merge *m, plb_profile_named *rows, int *count, const char *name,
+                            plb_profile_named **out) {
+    int64_t at = plb_map_get(m->index, name, -1);
+    if (at < 0) {
+        at = (*count)++;
+        rows[at].name = plb_arena_strdup(m->profile->arena, name[0] ? name : "(no name)");
+        if (!rows[at].name) return no_memory();
+        PLB_TRY(plb_map_set(m->index, name, at));
+    }
+    *out = &rows[at];
+    return PLB_OK;
+}
+
+static plb_status add_named(merge *m, const plb_spool *s, const plb_spool_named *from, int n,
+                            plb_profile_named *rows, int *count) {
+    for (int i = 0; i < n; i++) {
+        plb_profile_named *row = NULL;
+        if (!from[i].hash) continue;
+        PLB_TRY(named_row(m, rows, count, s->names + from[i].name, &row));
+        row->busy = (plb_busy)from[i].busy;
+        add_times(&row->calls, &row->total_ns, &row->min_ns, &row->max_ns, &from[i].times);
+    }
+    return PLB_OK;
+}
+
+static int count_rows(const plb_profile *p, const plb_spool_named *(*rows_of)(const plb_spool *),
+                      int n) {
+    int count = 0;
+    for (int i = 0; i < p->processes; i++) {
+        const plb_spool_named *rows = rows_of(p->process[i]);
+        for (int k = 0; k < n; k++) count += rows[k].hash != 0;
+    }
+    return count;
+}
+
+static const plb_spool_named *calls_of(const plb_spool *s) {
+    return s->call;
+}
+
+static const plb_spool_named *ranges_of(const plb_spool *s) {
+    return s->range;
+}
+
+static plb_status fresh_index(merge *m) {
+    plb_map_free(m->index);
+    m->index = plb_map_new();
+    return m->index ? PLB_OK : no_memory();
+}
+
+static plb_status merge_named(merge *m, const plb_spool_named *(*rows_of)(const plb_spool *), int n,
+                              plb_profile_named **out, int *out_count) {
+    plb_profile *p = m->profile;
+    size_t most = (size_t)count_rows(p, rows_of, n) + 1;
+    PLB_TRY(fresh_index(m));
+    *out = plb_arena_alloc(p->arena, most * sizeof **out);
+    if (!*out) return no_memory();
+    for (int i = 0; i < p->processes; i++)
+        PLB_TRY(add_named(m, p->process[i], rows_of(p->process[i]), n, *out, out_count));
+    return PLB_OK;
+}
+
+static plb_status merge_kernels(merge *m) {
+    plb_profile *p = m->profile;
+    size_t most = 1;
+    for (int i = 0; i < p->processes; i++)
+        for (int k = 0; k < PLB_SPOOL_KERNELS; k++) most += p->process[i]->kernel[k].hash != 0;
+    PLB_TRY(fresh_index(m));
+    p->kernel = plb_arena_alloc(p->arena, most * sizeof *p->kernel);
+    m->most_ns = plb_arena_alloc(p->arena, most * sizeof *m->most_ns);
+    if (!p->kernel || !m->most_ns) return no_memory();
+    for (int i = 0; i < p->processes; i++)
+        for (int k = 0; k < PLB_SPOOL_KERNELS; k++)
+            if (p->process[i]->kernel[k].hash)
+                PLB_TRY(add_kernel(m, p->process[i], &p->process[i]->kernel[k]));
+    return PLB_OK;
+}
+
+static plb_status merge_classes(merge *m) {
+    plb_profile *p = m->profile;
+    PLB_TRY(fresh_index(m));
+    p->class = plb_arena_alloc(p->arena, (size_t)(p->kernels + 1) * sizeof *p->class);
+    if (!p->class) return no_memory();
+    for (int i = 0; i < p->kernels; i++) {
+        const plb_profile_kernel *k = &p->kernel[i];
+        plb_profile_named *row = NULL;
+        PLB_TRY(named_row(m, p->class, &p->classes, k->class, &row));
+        const plb_spool_times t = {k->calls, k->total_ns, k->min_ns, k->max_ns};
+        add_times(&row->calls, &row->total_ns, &row->min_ns, &row->max_ns, &t);
+    }
+    return PLB_OK;
+}
+
+static plb_status read_all(plb_profile *p, const char *folder, const plb_kernel_classes *classes) {
+    merge *m = plb_arena_alloc(p->arena, sizeof *m);
+    plb_status status;
+    if (!m) return no_memory();
+    *m = (merge){.profile = p, .classes = classes};
+    PLB_TRY_OUT(read_files(p, folder));
+    PLB_TRY_OUT(merge_kernels(m));
+    PLB_TRY_OUT(merge_named(m, calls_of, PLB_SPOOL_CALLS, &p->call, &p->calls));
+    PLB_TRY_OUT(merge_named(m, ranges_of, PLB_SPOOL_RANGES, &p->range, &p->ranges));
+    PLB_TRY_OUT(merge_classes(m));
+    plb_profile_sort(p, PLB_BY_TOTAL);
+out:
+    plb_map_free(m->index);
+    return status;
+}
+
+plb_status plb_profile_read(const char *folder, const plb_kernel_classes *classes,
+                            plb_profile **out) {
+    *out = NULL;
+    plb_profile *p = plb_alloc(sizeof *p);
+    if (!p) return no_memory();
+    *p = (plb_profile){.arena = plb_arena_new()};
+    plb_status status = p->arena ? read_all(p, folder, classes) : no_memory();
+    if (status)
+        plb_profile_free(p);
+    else
+        *out = p;
+    return status;
+}
+
+void plb_profile_free(plb_profile *p) {
+    if (!p) return;
+    for (int i = 0; i < p->processes; i++) plb_spool_unmap(p->process[i]);
+    plb_arena_free(p->arena);
+    plb_free(p);
+}
+
+static int larger_first(int64_t a, int64_t b) {
+    return (a < b) - (a > b);
+}
+
+static int compare(const char *name_a, const char *name_b, const int64_t a[3], const int64_t b[3],
+                   plb_profile_order order) { // a, b: calls, total, max
+    int found = 0;
+    if (order == PLB_BY_CALLS) found = larger_first(a[0], b[0]);
+    if (order == PLB_BY_AVERAGE)
+        found = larger_first(a[0] ? a[1] / a[0] : 0, b[0] ? b[1] / b[0] : 0);
+    if (order == PLB_BY_MAX) found = larger_first(a[2], b[2]);
+    if (order == PLB_BY_NAME) found = strcmp(name_a, name_b);
+    if (!found) found = larger_first(a[1], b[1]);
+    return found ? found : strcmp(name_a, name_b);
+}
+
+static int compare_kernels(const void *left, const void *right, void *order) {
+    const plb_profile_kernel *a = left, *b = right;
+    return compare(a->name, b->name, (int64_t[]){a->calls, a->total_ns, a->max_ns},
+                   (int64_t[]){b->calls, b->total_ns, b->max_ns}, *(plb_profile_order *)order);
+}
+
+static int compare_named(const void *left, const void *right, void *order) {
+    const plb_profile_named *a = left, *b = right;
+    return compare(a->name, b->name, (int64_t[]){a->calls, a->total_ns, a->max_ns},
+                   (int64_t[]){b->calls, b->total_ns, b->max_ns}, *(plb_profile_order *)order);
+}
+
+void plb_profile_sort(plb_profile *p, plb_profile_order order) {
+    qsort_r(p->kernel, (size_t)p->kernels, sizeof *p->kernel, compare_kernels, &order);
+    qsort_r(p->call, (size_t)p->calls, sizeof *p->call, compare_named, &order);
+    qsort_r(p->range, (size_t)p->ranges, sizeof *p->range, compare_named, &order);
+    qsort_r(p->class, (size_t)p->classes, sizeof *p->class, compare_named, &order);
+}

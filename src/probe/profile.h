@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// A profile read back: the files of every process that the probe was in, their rows merged and
+// sorted for people to read.
+#ifndef PLB_PROBE_PROFILE_H
+#define PLB_PROBE_PROFILE_H
+
+#include "probe/kernel_name.h"
+#include "probe/spool.h"
+
+typedef struct plb_profile_kernel {
+    const char *name; // demangled
+    const char *class;
+    int device, variants;  // variants: launch shapes under this name
+    int grid[3], block[3]; // of the variant with most time
+    int registers, shared_bytes;
+    int64_t calls, graph_calls, total_ns, min_ns, max_ns;
+} plb_profile_kernel;
+
+typedef struct plb_profile_named { // calls, ranges, classes
+    const char *name;
+    plb_busy busy; // of calls
+    int64_t calls, total_ns, min_ns, max_ns;
+} plb_profile_named;
+
+typedef struct plb_profile {
+    plb_spool **process;  // each checked
+    char (*problem)[320]; // of files that could not be read
+    int processes, problems;
+    plb_profile_kernel *kernel;
+    plb_profile_named *call, *range, *class;
+    int kernels, calls, ranges, classes;
+    struct plb_arena *arena;
+} plb_profile;
+
+typedef enum plb_profile_order {
+    PLB_BY_TOTAL,
+    PLB_BY_CALLS,
+    PLB_BY_AVERAGE,
+    PLB_BY_MAX,
+    PLB_BY_NAME,
+} plb_profile_order;
+
+// Every *.spool of the folder. Damaged files are left out and named in `problem`. Freed by
+// plb_profile_free.
+PLB_MUST_USE plb_status plb_profile_read(const char *folder, const plb_kernel_classes *classes,
+                                         plb_profile **out);
+void plb_profile_free(plb_profile *profile);
+void plb_profile_sort(plb_profile *profile, plb_profile_order order);
+
+#endif

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/core/status.h"
+
+plb_status plb_spool_create(const char *path, plb_spool **out) {
+    *out = NULL;
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return plb_fail_errno("%s", path);
+    int code = posix_fallocate(fd, 0, sizeof(plb_spool));
+    void *map = MAP_FAILED;
+    if (code == 0) map = mmap(NULL, sizeof(plb_spool), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    int saved = code ? code : errno;
+    close(fd);
+    if (map == MAP_FAILED) {
+        unlink(path);
+        errno = saved;
+        return plb_fail_errno("%s: %zu bytes", path, sizeof(plb_spool));
+    }
+    plb_spool *spool = map;
+    spool->magic = PLB_SPOOL_MAGIC;
+    spool->version = PLB_SPOOL_VERSION;
+    spool->size_bytes = sizeof *spool;
+    spool->pid = (int32_t)getpid();
+    spool->name_bytes = 1;
+    *out = spool;
+    return PLB_OK;
+}
+
+void plb_spool_unmap(plb_spool *spool) {
+    if (spool) munmap(spool, sizeof *spool);
+}
+
+uint32_t plb_spool_add_name(plb_spool *spool, const char *name) {
+    size_t bytes = strlen(name) + 1;
+    if (bytes > PLB_SPOOL_NAME_BYTES - spool->name_bytes) return 0;
+    uint32_t offset = spool->name_bytes;
+    memcpy(spool->names + offset, name, bytes);
+    spool->name_bytes += (uint32_t)bytes;
+    return offset;
+}
+
+plb_status plb_spool_read(const char *path, plb_spool **out) {
+    struct stat info;
+    void *map = MAP_FAILED;
+    *out = NULL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return plb_fail_errno("%s", path);
+    plb_status status = PLB_OK;
+    if (fstat(fd, &info)) {
+        status = plb_fail_errno("%s", path);
+    } else if (info.st_size != (off_t)sizeof(plb_spool)) {
+        status = plb_fail(PLB_EINVAL, "%s: expected %zu bytes of a probe's file, found %" PRId64,
+                          path, sizeof(plb_spool), (int64_t)info.st_size);
+    } else { // private, so that a program that still runs does not change what was checked
+        map = mmap(NULL, sizeof(plb_spool), PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+        if (map == MAP_FAILED) status = plb_fail_errno("%s", path);
+    }
+    close(fd);
+    if (status) return status;
+    // A private map still shows later writes to pages that nobody touched: touch them all.
+    volatile unsigned char *byte = map;
+    for (size_t i = 0; i < sizeof(plb_spool); i += 4096) byte[i] = byte[i];
+    status = plb_spool_check(map, sizeof(plb_spool), path);
+    if (status) {
+        plb_spool_unmap(map);
+        return status;
+    }
+    *out = map;
+    return PLB_OK;
+}
+
+static plb_status bad(const char *place, const char *what, int64_t index, int64_t found) {
+    return plb_fail(PLB_EINVAL, "%s: damaged: %s %" PRId64 ": found %" PRId64, place, what, index,
+                    found);
+}
+
+static bool times_are_sane(const plb_spool_times *t) {
+    return t->calls >= 0 && t->total_ns >= 0 && t->min_ns >= 0 && t->max_ns >= t->min_ns &&
+           (t->calls > 0 || t->total_ns == 0);
+}
+
+static plb_status check_named(const plb_spool *s, const plb_spool_named *rows, int count,
+                              const char *what, const char *place) {
+    for (int i = 0; i < count; i++) {
+        if (!rows[i].hash) continue;
+        if (rows[i].name >= s->name_bytes) return bad(place, what, i, rows[i].name);
+        if (rows[i].busy >= PLB_BUSY_COUNT) return bad(place, what, i, rows[i].busy);
+        if (!times_are_sane(&rows[i].times)) return bad(place, what, i, rows[i].times.total_ns);
+    }
+    return PLB_OK;
+}
+
+static plb_status check_device(const plb_spool *s, int i, const char *place) {
+    const plb_spool_device *d = &s->device[i];
+    const plb_busy_sums *b = &d->sums;
+    if (d->name >= s->name_bytes) return bad(place, "name of device", i, d->name);
+    if (d->records < 0 || d->kernels < 0) return bad(place, "records of device", i, d->records);
+    if (b->last_ns < b->first_ns || b->first_ns < 0)
+        return bad(place, "span of device", i, b->last_ns);
+    int64_t left_ns = b->last_ns - b->first_ns; // what the masks may add up to
+    for (int m = 0; m < PLB_BUSY_MASKS; m++) {
+        if (b->mask_ns[m] < 0 || b->mask_ns[m] > left_ns)
+            return bad(place, "time of a mask of device", i, b->mask_ns[m]);
+        left_ns -= b->mask_ns[m];
+    }
+    for (int g = 0; g < PLB_GAP_LONGEST; g++)
+        if (b->longest[g].end_ns < b->longest[g].start_ns)
+            return bad(place, "gap of device", i, b->longest[g].end_ns);
+    return PLB_OK;
+}
+
+plb_status plb_spool_check(const plb_spool *s, size_t size_bytes, const char *place) {
+    if (size_bytes < sizeof *s)
+        return plb_fail(PLB_EINVAL, "%s: expected %zu bytes of a probe's file, found %zu", place,
+                        sizeof *s, size_bytes);
+    if (s->magic != PLB_SPOOL_MAGIC) return plb_fail(PLB_EINVAL, "%s: not a probe's file", place);
+    if (s->version != PLB_SPOOL_VERSION || s->size_bytes != sizeof *s)
+        return plb_fail(PLB_EINVAL, "%s: expected version %d of a probe's file, found %" PRIu32,
+                        place, PLB_SPOOL_VERSION, s->version);
+    if (s->name_bytes < 1 || s->name_bytes > PLB_SPOOL_NAME_BYTES || s->names[0] ||
+        s->names[s->name_bytes - 1])
+        return bad(place, "length of names", 0, s->name_bytes);
+    if (!memchr(s->program, 0, sizeof s->program) || !memchr(s->reason, 0, sizeof s->reason))
+        return bad(place, "text", 0, 0);
+    if (s->state < PLB_PROBE_STARTING || s->state > PLB_PROBE_ENDED)
+        return bad(place, "state", 0, s->state);
+    for (int i = 0; i < PLB_SPOOL_DEVICES; i++) PLB_TRY(check_device(s, i, place));
+    for (int i = 0; i < PLB_SPOOL_KERNELS; i++) {
+        const plb_spool_kernel *k = &s->kernel[i];
+        if (!k->hash) continue;
+        if (k->name >= s->name_bytes) return bad(place, "name of kernel", i, k->name);
+        if (k->device < 0 || k->device >= PLB_SPOOL_DEVICES || !times_are_sane(&k->times))
+            return bad(place, "kernel", i, k->device);
+    }
+    PLB_TRY(check_named(s, s->call, PLB_SPOOL_CALLS, "call", place));
+    return check_named(s, s->range, PLB_SPOOL_RANGES, "range", place);
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// The file in which the probe keeps its sums while a program runs: one a process, of fixed size,
+// mapped, so that it is whole up to the last second however the program ends. All numbers are in
+// the machine's own byte order; the file is read where it was written, or refused.
+//
+// Whoever reads it trusts nothing: plb_spool_read checks every count and offset against the size.
+#ifndef PLB_PROBE_SPOOL_H
+#define PLB_PROBE_SPOOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "plumb/status.h"
+#include "probe/timeline.h"
+
+enum {
+    PLB_SPOOL_VERSION = 1,
+    PLB_SPOOL_DEVICES = 16,
+    PLB_SPOOL_KERNELS = 8192, // a power of two: a hash table
+    PLB_SPOOL_CALLS = 1024,   // the same
+    PLB_SPOOL_RANGES = 1024,  // the same
+    PLB_SPOOL_SIZES = 48,     // class k of a copy's size: [2^k, 2^(k+1)) bytes
+    PLB_SPOOL_NAME_BYTES = 2 << 20,
+    PLB_SPOOL_REASONS = 8,
+};
+#define PLB_SPOOL_MAGIC UINT64_C(0x31626f72506d6c50) // "PlmProb1"
+
+// Why a record was not counted.
+typedef enum plb_lost {
+    PLB_LOST_CUPTI,    // dropped by CUPTI itself
+    PLB_LOST_TABLE,    // its time counted, its name in no row: the table was full
+    PLB_LOST_BACKWARD, // ended before it began
+    PLB_LOST_DEVICE,   // of a device beyond the last row
+    PLB_LOST_MEMORY,   // no buffer could be had
+    PLB_LOST_TRACE,    // counted, but the trace's limit was reached
+    PLB_LOST_COUNT
+} plb_lost;
+
+typedef enum plb_copy {
+    PLB_COPY_IN,     // host to device
+    PLB_COPY_OUT,    // device to host
+    PLB_COPY_INSIDE, // within a device
+    PLB_COPY_PEER,   // from one device to another
+    PLB_COPY_HOST,   // host to host
+    PLB_COPY_UNKNOWN,
+    PLB_COPY_COUNT
+} plb_copy;
+
+typedef struct plb_spool_times {
+    int64_t calls, total_ns, min_ns, max_ns;
+} plb_spool_times;
+
+typedef struct plb_spool_kernel {
+    uint64_t hash; // 0: the row is free
+    uint32_t name; // offset into names
+    int32_t device;
+    int32_t grid[3], block[3];
+    int32_t registers, shared_bytes;
+    int64_t graph_calls; // of the calls: as a node of a graph
+    plb_spool_times times;
+} plb_spool_kernel;
+
+// A call of CUDA's runtime or driver, or a range that the program marked.
+typedef struct plb_spool_named {
+    uint64_t hash;
+    uint32_t name;
+    uint32_t busy; // a call's plb_busy; of a range 0
+    plb_spool_times times;
+} plb_spool_named;
+
+typedef struct plb_spool_size {
+    int64_t calls, bytes, total_ns;
+} plb_spool_size;
+
+typedef struct plb_spool_device {
+    int64_t records; // kernels, copies and sets
+    int64_t kernels, memsets, memset_bytes;
+    int64_t graph_launches; // only seen as a whole: their inside counts as active
+    plb_busy_sums sums;
+    plb_spool_size copies[PLB_COPY_COUNT][2][PLB_SPOOL_SIZES];  // [kind][pinned][size]
+    int64_t allocated_bytes, peak_bytes, allocations, releases; // of device memory
+    uint32_t name;                                              // of the device, or 0
+    int32_t sm_count, warps_per_sm;
+    int64_t memory_bytes;
+} plb_spool_device;
+
+typedef enum plb_probe_state {
+    PLB_PROBE_STARTING,
+    PLB_PROBE_ARMED, // records come
+    PLB_PROBE_ASIDE, // it stepped back; `reason` says why
+    PLB_PROBE_ENDED, // the program ended and everything was written
+} plb_probe_state;
+
+typedef struct plb_spool {
+    uint64_t magic;
+    uint32_t version, size_bytes;
+    int32_t pid, state; // plb_probe_state
+    uint32_t cupti_version;
+    uint32_t name_bytes; // used of names
+    char program[64];
+    char reason[256]; // NUL-terminated
+    // The same moment on CUPTI's clock and on CLOCK_MONOTONIC, and how far apart the readings were.
+    int64_t begin_cupti_ns, begin_ns, clock_error_ns;
+    int64_t settled_ns;   // on CLOCK_MONOTONIC: when the sums were last brought up to date
+    int64_t probe_app_ns; // time of the program's own threads inside the probe
+    int64_t probe_ns;     // time of the probe's own work in other threads
+    int64_t cupti_ns;     // CUPTI's own overhead, as it records it
+    int64_t buffers, records, backward_kept;
+    int64_t lost[PLB_SPOOL_REASONS];
+    plb_spool_device device[PLB_SPOOL_DEVICES];
+    plb_spool_kernel kernel[PLB_SPOOL_KERNELS];
+    plb_spool_named call[PLB_SPOOL_CALLS];
+    plb_spool_named range[PLB_SPOOL_RANGES];
+    char names[PLB_SPOOL_NAME_BYTES]; // strings, each NUL-terminated; the first is ""
+} plb_spool;
+
+// Makes `path` at full size, its disk space taken, and maps it. Fails rather than let a full disk
+// end the program later.
+PLB_MUST_USE plb_status plb_spool_create(const char *path, plb_spool **out);
+void plb_spool_unmap(plb_spool *spool);
+
+// Offset of `name` in the names, added if it is new to the row that asks; 0 when there is no room.
+uint32_t plb_spool_add_name(plb_spool *spool, const char *name);
+
+// Maps a copy of `path` and checks it whole: afterwards every offset and string of it can be
+// used. PLB_EINVAL with what is wrong. Freed by plb_spool_unmap.
+PLB_MUST_USE plb_status plb_spool_read(const char *path, plb_spool **out);
+// The same for bytes in memory, in place.
+PLB_MUST_USE plb_status plb_spool_check(const plb_spool *spool, size_t size_bytes,
+                                        const char *place);
+
+#endif

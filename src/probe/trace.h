@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every record, one after the other, in a file beside the spool; names are offsets into the
+// spool's. Written only when a trace is asked for, up to a limit of bytes.
+#ifndef PLB_PROBE_TRACE_H
+#define PLB_PROBE_TRACE_H
+
+#include <stdint.h>
+
+#include "probe/sum.h"
+
+// As it stands in the file.
+typedef struct plb_trace_record {
+    int64_t start_ns, end_ns, bytes;
+    uint32_t name;                       // offset into the spool's names; 0: none
+    uint32_t device, track, correlation; // track: the stream; of a call or range the thread
+    int32_t grid[3], block[3];
+    uint8_t kind, copy, pinned, in_graph; // plb_record_kind, plb_copy
+    uint32_t unused;
+} plb_trace_record;
+
+typedef struct plb_trace plb_trace;
+
+// Makes `path`; at most limit_bytes are written.
+PLB_MUST_USE plb_status plb_trace_create(const char *path, int64_t limit_bytes, plb_trace **out);
+// False when the limit or the disk's end was reached: the record is not in the file.
+bool plb_trace_write(plb_trace *trace, const plb_record *record, uint32_t name);
+void plb_trace_flush(plb_trace *trace);
+void plb_trace_free(plb_trace *trace); // flushes
+
+#endif

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fake_cupti.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    ERROR = 1,
+    QUEUE_EMPTY = 18,
+    KINDS = 64,
+    KERNEL = 10,
+    COPY = 1,
+    SET = 2,
+    RUNTIME = 5,
+    MARKER = 12,
+    PEER_COPY = 22,
+    MEMORY = 49
+};
+
+typedef void (*request_function)(uint8_t **buffer, size_t *size_bytes, size_t *max_records);
+typedef void (*complete_function)(void *context, uint32_t stream, uint8_t *buffer,
+                                  size_t size_bytes, size_t valid_bytes);
+
+static const char *const call_names[] = {"",
+                                         "cudaLaunchKernel_v7000",
+                                         "cudaDeviceSynchronize_v3020",
+                                         "cudaMemcpyAsync_v3020",
+                                         "cudaMalloc_v3020",
+                                         "cudaFree_v3020",
+                                         "cudaGraphLaunch_v10000",
+                                         "cudaGetDevice_v3020"};
+enum { CALLS = sizeof call_names / sizeof *call_names };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static request_function request;
+static complete_function complete;
+static bool enabled[KINDS], call_enabled[CALLS];
+static uint8_t *buffer;
+static size_t buffer_bytes, used_bytes, dropped, dropped_without_buffer;
+static char failing[64];
+static uint32_t correlation;
+
+static bool fails(const char *function) {
+    return strcmp(failing, function) == 0;
+}
+
+static size_t record_bytes(uint32_t kind) {
+    switch (kind) {
+    case KERNEL: return 208;
+    case COPY: return 88;
+    case PEER_COPY: return 88;
+    case SET: return 88;
+    case RUNTIME: return 40;
+    case MARKER: return 56;
+    case MEMORY: return 144;
+    default: return 0;
+    }
+}
+
+static void hand_over(void) {
+    uint8_t *full = buffer;
+    size_t size = buffer_bytes, valid = used_bytes;
+    buffer = NULL;
+    if (!full) return;
+    pthread_mutex_unlock(&lock);
+    complete(NULL, 0, full, size, valid);
+    pthread_mutex_lock(&lock);
+}
+
+// Under the lock. Room for a record, zeroed, with its kind; NULL when nobody gives a buffer.
+static uint8_t *room(uint32_t kind) {
+    size_t bytes = record_bytes(kind), most;
+    if (!enabled[kind] && kind != RUNTIME) return NULL;
+    while (buffer && used_bytes + bytes > buffer_bytes) hand_over();
+    if (!buffer) {
+        uint8_t *fresh = NULL;
+        size_t fresh_bytes = 0;
+        request(&fresh, &fresh_bytes, &most);
+        if (!fresh || fresh_bytes < bytes) {
+            dropped_without_buffer++;
+            return NULL;
+        }
+        buffer = fresh, buffer_bytes = fresh_bytes, used_bytes = 0;
+    }
+    uint8_t *record = buffer + used_bytes;
+    used_bytes += bytes;
+    memset(record, 0, bytes);
+    memcpy(record, &kind, 4);
+    return record;
+}
+
+static void put(uint8_t *record, size_t offset, const void *value, size_t bytes) {
+    memcpy(record + offset, value, bytes);
+}
+
+static void put_u32(uint8_t *record, size_t offset, uint32_t value) {
+    put(record, offset, &value, 4);
+}
+
+FAKE void fake_add_kernel(const fake_kernel *k) {
+    pthread_mutex_lock(&lock);
+    uint8_t *r = room(KERNEL);
+    if (r) {
+        uint16_t registers = (uint16_t)k->registers;
+        put(r, 6, &registers, 2);
+        put(r, 16, &k->start_ns, 8), put(r, 24, &k->end_ns, 8);
+        put_u32(r, 40, k->device), put_u32(r, 48, k->stream);
+        for (size_t i = 0; i < 3; i++) {
+            put_u32(r, 52 + 4 * i, (uint32_t)k->grid[i]);
+            put_u32(r, 64 + 4 * i, (uint32_t)k->block[i]);
+        }
+        put_u32(r, 80, (uint32_t)k->shared_bytes);
+        put_u32(r, 92, ++correlation);
+        put(r, 104, &k->name, sizeof k->name);
+        put(r, 144, &k->graph_node, 8);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+FAKE void fake_add_copy(int64_t start_ns, int64_t end_ns, uint32_t device, int kind, int pinned,
+                        uint64_t bytes) {
+    pthread_mutex_lock(&lock);
+    uint8_t *r = room(kind == 10 ? PEER_COPY : COPY);
+    if (r) {
+        uint8_t host = pinned ? 2 : 1;
+        r[4] = (uint8_t)kind;
+        r[5] = kind == 1 ? host : 3, r[6] = kind == 2 ? host : 3;
+        put(r, 8, &bytes, 8), put(r, 16, &start_ns, 8), put(r, 24, &end_ns, 8);
+        put_u32(r, 32, device), put_u32(r, kind == 10 ? 60 : 44, ++correlation);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+FAKE void fake_add_set(int64_t start_ns, int64_t end_ns, uint32_t device, uint64_t bytes) {
+    pthread_mutex_lock(&lock);
+    uint8_t *r = room(SET);
+    if (r) {
+        put(r, 8, &bytes, 8), put(r, 16, &start_ns, 8), put(r, 24, &end_ns, 8);
+        put_u32(r, 32, device), put_u32(r, 44, ++correlation);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static uint32_t call_number(const char *name) {
+    for (uint32_t i = 1; i < CALLS; i++)
+        if (strcmp(call_names[i], name) == 0) return i;
+    abort(); // a scenario with a mistake
+}
+
+FAKE void fake_add_call(int64_t start_ns, int64_t end_ns, const char *name) {
+    uint32_t id = call_number(name);
+    pthread_mutex_lock(&lock);
+    uint8_t *r = enabled[RUNTIME] || call_enabled[id] ? room(RUNTIME) : NULL;
+    if (r) {
+        put_u32(r, 4, id);
+        put(r, 8, &start_ns, 8), put(r, 16, &end_ns, 8);
+        put_u32(r, 28, 77), put_u32(r, 32, ++correlation);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+FAKE void fake_add_memory(int64_t at_ns, uint32_t device, uint64_t bytes, int release) {
+    pthread_mutex_lock(&lock);
+    uint8_t *r = room(MEMORY);
+    if (r) {
+        put_u32(r, 4, release ? 2 : 1), put_u32(r, 8, 3);
+        put(r, 24, &bytes, 8), put(r, 32, &at_ns, 8), put_u32(r, 52, device);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+FAKE void fake_add_range(int64_t start_ns, int64_t end_ns, uint32_t id, const char *name) {
+    pthread_mutex_lock(&lock);
+    for (int end = 0; end < 2; end++) {
+        uint8_t *r = room(MARKER);
+        if (!r) break;
+        put_u32(r, 4, end ? 1 << 2 : 1 << 1);
+        put(r, 8, end ? &end_ns : &start_ns, 8);
+        put_u32(r, 16, id);
+        if (!end) put(r, 40, &name, sizeof name);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+FAKE void fake_drop(size_t count) {
+    pthread_mutex_lock(&lock);
+    dropped += count;
+    pthread_mutex_unlock(&lock);
+}
+
+FAKE void fake_fail(const char *function) {
+    strncpy(failing, function, sizeof failing - 1);
+}
+
+// ---------------------------------------------------------------------------- CUPTI's names
+FAKE int cuptiGetVersion(uint32_t *version);
+FAKE int cuptiActivityRegisterCallbacks(request_function r, complete_function c);
+FAKE int cuptiActivityEnable(int kind);
+FAKE int cuptiActivityDisable(int kind);
+FAKE int cuptiActivityFlushAll(uint32_t flag);
+FAKE int cuptiActivityGetNextRecord(uint8_t *from, size_t valid_bytes, void **record);
+FAKE int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *count);
+FAKE int cuptiGetTimestamp(uint64_t *time_ns);
+FAKE int cuptiGetResultString(int code, const char **text);
+FAKE int cuptiGetCallbackName(int domain, uint32_t id, const char **name);
+FAKE int cuptiActivityEnableRuntimeApi(uint32_t id, uint8_t enable);
+FAKE int cuptiActivityEnableDriverApi(uint32_t id, uint8_t enable);
+
+int cuptiGetVersion(uint32_t *version) {
+    *version = 130001;
+    return fails("cuptiGetVersion") ? ERROR : 0;
+}
+
+int cuptiActivityRegisterCallbacks(request_function r, complete_function c) {
+    if (fails("cuptiActivityRegisterCallbacks")) return ERROR;
+    request = r, complete = c;
+    return 0;
+}
+
+int cuptiActivityEnable(int kind) {
+    if (fails("cuptiActivityEnable")) return ERROR;
+    if (kind >= 0 && kind < KINDS) enabled[kind] = true;
+    return 0;
+}
+
+int cuptiActivityDisable(int kind) {
+    if (kind >= 0 && kind < KINDS) enabled[kind] = false;
+    return 0;
+}
+
+int cuptiActivityFlushAll(uint32_t flag) {
+    (void)flag;
+    if (fails("cuptiActivityFlushAll")) return ERROR;
+    pthread_mutex_lock(&lock);
+    hand_over();
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+int cuptiActivityGetNextRecord(uint8_t *from, size_t valid_bytes, void **record) {
+    uint32_t kind;
+    uint8_t *next = from;
+    if (fails("cuptiActivityGetNextRecord")) return ERROR;
+    if (*record) {
+        memcpy(&kind, *record, 4);
+        next = (uint8_t *)*record + record_bytes(kind);
+    }
+    if (next >= from + valid_bytes) return QUEUE_EMPTY;
+    *record = next;
+    return 0;
+}
+
+int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *count) {
+    (void)context, (void)stream;
+    if (fails("cuptiActivityGetNumDroppedRecords")) return ERROR;
+    pthread_mutex_lock(&lock); // a guest that holds a lock of its own here can wait for ever
+    *count = dropped;
+    dropped = 0;
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+int cuptiGetTimestamp(uint64_t *time_ns) {
+    struct timespec t;
+    if (fails("cuptiGetTimestamp")) return ERROR;
+    clock_gettime(CLOCK_REALTIME, &t);
+    *time_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return 0;
+}
+
+int cuptiGetResultString(int code, const char **text) {
+    *text = code ? "made to fail" : "fine";
+    return fails("cuptiGetResultString") ? ERROR : 0;
+}
+
+int cuptiGetCallbackName(int domain, uint32_t id, const char **name) {
+    if (fails("cuptiGetCallbackName") || domain != 2 || id == 0 || id >= CALLS) return ERROR;
+    *name = call_names[id];
+    return 0;
+}
+
+int cuptiActivityEnableRuntimeApi(uint32_t id, uint8_t enable) {
+    if (fails("cuptiActivityEnableRuntimeApi") || id >= CALLS) return ERROR;
+    call_enabled[id] = enable;
+    return 0;
+}
+
+int cuptiActivityEnableDriverApi(uint32_t id, uint8_t enable) {
+    (void)id, (void)enable;
+    return 0;
+}

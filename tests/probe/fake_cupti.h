@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// A CUPTI that makes up its records: what it is told happened is what it reports, in CUPTI's own
+// layouts. It can drop records, and fail each of its functions.
+#ifndef PLB_TESTS_FAKE_CUPTI_H
+#define PLB_TESTS_FAKE_CUPTI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FAKE __attribute__((visibility("default")))
+
+typedef struct fake_kernel {
+    int64_t start_ns, end_ns;
+    uint32_t device, stream;
+    const char *name;
+    int grid[3], block[3];
+    int registers, shared_bytes;
+    uint64_t graph_node;
+} fake_kernel;
+
+FAKE void fake_add_kernel(const fake_kernel *kernel);
+// kind: 1 to the device, 2 to the host, 8 inside, 10 between devices; pinned: the host's side.
+FAKE void fake_add_copy(int64_t start_ns, int64_t end_ns, uint32_t device, int kind, int pinned,
+                        uint64_t bytes);
+FAKE void fake_add_set(int64_t start_ns, int64_t end_ns, uint32_t device, uint64_t bytes);
+// A call of the runtime by name, dropped unless its recording was asked for.
+FAKE void fake_add_call(int64_t start_ns, int64_t end_ns, const char *name);
+FAKE void fake_add_memory(int64_t at_ns, uint32_t device, uint64_t bytes, int release);
+FAKE void fake_add_range(int64_t start_ns, int64_t end_ns, uint32_t id, const char *name);
+FAKE void fake_drop(size_t count);         // reported with the next buffer
+FAKE void fake_fail(const char *function); // from now on this function answers with an error
+
+#endif

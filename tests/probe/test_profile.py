@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The probe inside a program: what it counts, and that the program does not notice.
+
+The program is tests/probe/guest.c over a CUPTI that reports made-up scenarios; what must come out
+is worked out here.
+"""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+PLUMB = os.environ.get("PLUMB", "build/plumb")
+GUEST = str(pathlib.Path(os.environ.get("PLUMB_BUILD", "build")) / "tests/guest")
+ENVIRONMENT = dict(os.environ, LC_ALL="C")
+
+
+def profile(scenario, *flags, command=None, code=0, **environment):
+    """The profile as JSON, and what the program itself printed."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as report:
+        done = subprocess.run(
+            [PLUMB, "profile", "--json", "--output", report.name, *flags, "--",
+             *(command or [GUEST, scenario])],
+            env=dict(ENVIRONMENT, **environment), capture_output=True, text=True, timeout=120)
+        assert done.returncode == code, (done.returncode, done.stderr)
+        return json.load(open(report.name)), done
+
+
+def near(found, expected):
+    assert abs(found - expected) < 1e-9, (found, expected)
+
+
+def test_known_times():
+    found, _ = profile("known")
+    device, = found["devices"]
+    near(device["span_ms"], 100)
+    near(device["active"], .45)  # 0-10, 20-50, 60-65
+    near(device["move"], .20)    # 50-60, 90-100
+    near(device["idle"], .35)
+    near(device["overlap"]["kernels"], .10)      # 30-40
+    near(device["overlap"]["kernel_copy"], .05)  # 45-50
+    near(device["part_of_active"]["memset"], .05)
+    near(device["idle_ms"]["synchronising"], 15)
+    near(device["idle_ms"]["allocating"], 5)
+    near(device["idle_ms"]["unknown"], 15)
+    kernels = {k["name"]: k for k in device["kernels"]}
+    assert (kernels["gemm"]["calls"], kernels["gemm"]["class"]) == (2, "matmul")
+    near(kernels["gemm"]["total_ms"], 30)
+    assert kernels["relu"]["grid"] == [4, 2, 1] and kernels["relu"]["registers"] == 32
+    copies = [(c["kind"], c["pinned"], c["calls"], c["bytes"]) for c in device["copies"]]
+    assert copies == [("in", True, 1, 1 << 20), ("out", False, 1, 12)], copies
+    assert device["memory"] == {"peak_bytes": 4 << 20, "left_bytes": 3 << 20, "allocations": 2}
+    assert {c["name"]: c["calls"] for c in found["api"]} == {"cudaDeviceSynchronize_v3020": 1,
+                                                             "cudaMalloc_v3020": 1}
+    assert found["ranges"] == [] and found["complete"] and found["lost"]["records"] == 0
+
+
+def test_calls_and_ranges_on_request():
+    found, _ = profile("known", "--api", "--ranges")
+    near(found["devices"][0]["idle_ms"]["launching"], 1)
+    assert "cudaLaunchKernel_v7000" in [c["name"] for c in found["api"]]
+    assert [(r["name"], r["calls"], r["total_ms"]) for r in found["ranges"]] == [("forward", 1, 50)]
+
+
+def test_a_million_records_from_four_threads():
+    found, _ = profile("threads")
+    device, = found["devices"]
+    assert device["launches"] == 1000000
+    # Four streams do the same at the same time: active is that of one, and all of it overlaps.
+    span = 249999 * 10000 + 4000
+    near(device["span_ms"], span / 1e6)
+    near(device["active"], 250000 * 4000 / span)
+    near(device["overlap"]["kernels"], device["active"])
+    assert found["cpu"]["peak_rss_bytes"] < 256 << 20, found["cpu"]["peak_rss_bytes"]
+    assert found["lost"]["records"] == 0
+
+
+def test_a_full_table_is_told():
+    found, done = profile("names", "--strict", code=6)
+    device, = found["devices"]
+    assert device["launches"] == 20000
+    near(device["active"], 20000 * 1e-3 / device["span_ms"])
+    calls = sum(k["calls"] for k in device["kernels"])
+    assert calls + found["lost"]["reasons"]["no row for the name"] == 20000
+    assert not found["complete"] and "incomplete" in done.stderr
+
+
+def test_dropped_records_are_told():
+    found, _ = profile("dropped")
+    assert found["lost"] == {"records": 5, "reasons": {"dropped by CUPTI": 5}}
+    assert not found["complete"]
+
+
+def test_the_program_keeps_its_exit_code():
+    assert profile("code", code=42)[0]["exit_code"] == 42
+    found, _ = profile("abort", code=128 + signal.SIGABRT)
+    assert not found["complete"] and "ended without leaving" in found["incomplete_reason"]
+
+
+def test_a_killed_program_leaves_what_it_did():
+    for scenario, code in (("kill", 128 + signal.SIGKILL), ("_exit", 4)):
+        found, _ = profile(scenario, code=code)
+        assert found["devices"][0]["launches"] == 3, scenario
+        assert found["probes"][0]["state"] == "cut off"
+        assert not found["complete"]
+
+
+def test_a_forked_child_is_left_alone():
+    found, _ = profile("fork")
+    names = {k["name"] for k in found["devices"][0]["kernels"]}
+    assert names == {"before", "after"}, names
+    assert found["complete"] and len(found["probes"]) == 1
+
+
+def test_each_program_of_a_process_has_its_file():
+    found, _ = profile("exec")
+    assert len(found["probes"]) == 2 and len({p["pid"] for p in found["probes"]}) == 1
+
+
+def test_it_steps_aside():
+    for function in ("cuptiActivityRegisterCallbacks", "cuptiActivityEnable", "cuptiGetVersion"):
+        found, _ = profile("fail=" + function)
+        assert found["probes"][0]["state"] == "aside", function
+        assert function in found["incomplete_reason"] or "CUPTI" in found["incomplete_reason"]
+        assert found["devices"] == []
+    found, _ = profile("known", PLUMB_PROBE_CUPTI="/nonexistent")
+    assert "no CUPTI" in found["incomplete_reason"]
+
+
+def test_it_works_with_less():
+    for function in ("cuptiActivityFlushAll", "cuptiGetTimestamp", "cuptiGetCallbackName",
+                     "cuptiActivityGetNumDroppedRecords", "cuptiActivityEnableRuntimeApi",
+                     "cuptiGetResultString", "cuptiActivityGetNextRecord"):
+        profile("fail=" + function)  # ends with the program's code, whatever it saw
+
+
+def test_streams_pass_through():
+    done = subprocess.run([PLUMB, "profile", "--output", "/dev/null", "--", "sh", "-c",
+                           "cat; echo two >&2"], input="one\n", env=ENVIRONMENT,
+                          capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("one\n", "two\n"), done
+
+
+def test_host_alone():
+    program = "import time\nt = time.process_time()\nwhile time.process_time() - t < .3: pass"
+    found, _ = profile(None, command=[sys.executable, "-c", program])
+    assert found["devices"] == []
+    used = found["cpu"]["user_seconds"] + found["cpu"]["system_seconds"]
+    assert .3 <= used < 1, used
+    assert found["span_ms"] >= 300
+
+
+def test_a_signal_reaches_the_program():
+    with tempfile.NamedTemporaryFile() as report:
+        command = subprocess.Popen(
+            [PLUMB, "profile", "--json", "--output", report.name, "--", "sh", "-c",
+             "trap 'exit 9' TERM; echo ready; while :; do sleep 0.05; done"], env=ENVIRONMENT,
+            stdout=subprocess.PIPE, text=True)
+        assert command.stdout.readline() == "ready\n"
+        command.send_signal(signal.SIGTERM)
+        assert command.wait(timeout=20) == 9
+        assert json.load(open(report.name))["exit_code"] == 9
+
+
+def test_bad_use():
+    for arguments, code, words in (
+            ([], 2, "COMMAND"),
+            (["--", "/nonexistent/program"], 2, "No such file"),
+            (["--sort", "size", "--", "true"], 2, "total"),
+            (["--classes", "/nonexistent", "--", "true"], 2, "/nonexistent"),
+            (["--output", "/nonexistent/a", "--", "true"], 2, "/nonexistent/a")):
+        done = subprocess.run([PLUMB, "profile", *arguments], env=ENVIRONMENT, capture_output=True,
+                              text=True, timeout=60)
+        assert done.returncode == code and words in done.stderr, (arguments, done)
+        assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_nothing_is_left_behind():
+    with tempfile.TemporaryDirectory() as folder:
+        profile("known", TMPDIR=folder)
+        assert os.listdir(folder) == []
+
+
+def test_trace():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "trace.json")
+        profile("known", "--trace", path)
+        trace = json.load(open(path))
+        events = [e for e in trace["traceEvents"] if e["ph"] == "X"]
+        assert len(events) == 8, len(events)
+        gemm = sorted((e for e in events if e["name"] == "gemm"), key=lambda e: e["ts"])
+        assert [e["dur"] for e in gemm] == [10000, 20000]
+        near(round(gemm[1]["ts"] - gemm[0]["ts"]), 20000)
+        assert all(e["dur"] >= 0 and isinstance(e["tid"], int) for e in events)
+        found, _ = profile("threads", "--trace", path, "--trace-limit", "1")
+        events = [e for e in json.load(open(path))["traceEvents"] if e["ph"] == "X"]
+        left_out = found["lost"]["reasons"]["beyond the trace's limit"]
+        assert len(events) + left_out == 1000000, (len(events), left_out)
+        assert found["devices"][0]["launches"] == 1000000
+
+
+def main():
+    passed = failed = 0
+    for name, test in sorted(globals().items()):
+        if not name.startswith("test_"):
+            continue
+        begin = time.monotonic()
+        try:
+            test()
+            passed += 1
+        except Exception as error:  # noqa: BLE001 (one test must not stop the others)
+            failed += 1
+            print(f"FAILED {name}: {type(error).__name__}: {error}", file=sys.stderr)
+        if time.monotonic() - begin > 5:
+            print(f"{name} took {time.monotonic() - begin:.1f} s")
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return failed != 0
+
+
+sys.exit(main())
