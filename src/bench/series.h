@@ -71,6 +71,10 @@ typedef struct plb_series_summary {
 
 PLB_API void plb_series_summarize(const plb_series *series, plb_series_summary *out);
 
+// Whether times[count], in order, move between their halves by more than `precision` and than their
+// noise explains.
+PLB_API bool plb_series_drifts(const double *times, size_t count, double precision);
+
 // ---------------------------------------------------------------------------- the clock
 typedef struct plb_clock_facts {
     double resolution_ns; // the smallest step seen between two readings
