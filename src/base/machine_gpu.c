@@ -95,3 +95,45 @@ void plb_machine_read_gpus(const char *root, plb_machine *out) {
     out->gpu_usable = driver != NULL;
     if (driver) dlclose(driver);
 }
+
+// ---------------------------------------------------------------------------- state
+typedef struct nvml_state {
+    int (*temperature)(void *device, int sensor, unsigned *celsius);
+    int (*clock)(void *device, int type, unsigned *mhz);
+    int (*reasons)(void *device, unsigned long long *bits);
+} nvml_state;
+
+static void read_state(const nvml *n, const nvml_state *s, unsigned index, plb_gpu_state *out) {
+    enum { SENSOR_GPU = 0, CLOCK_SM = 1, CLOCK_MEMORY = 2 };
+    enum { IDLE = 1, USER_SET = 2 }; // reasons that are none
+    void *device;
+    unsigned value;
+    unsigned long long bits;
+    *out = (plb_gpu_state){-1, -1, -1, -1};
+    if (n->handle(index, &device) != 0) return;
+    if (s->temperature(device, SENSOR_GPU, &value) == 0) out->temperature_c = (int)value;
+    if (s->clock(device, CLOCK_SM, &value) == 0) out->clock_mhz = (int)value;
+    if (s->clock(device, CLOCK_MEMORY, &value) == 0) out->memory_clock_mhz = (int)value;
+    if (s->reasons(device, &bits) == 0)
+        out->throttle_reasons = (int64_t)(bits & ~(unsigned long long)(IDLE | USER_SET));
+}
+
+int plb_machine_gpu_states(plb_gpu_state *states) {
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    nvml n;
+    nvml_state s;
+    unsigned count = 0;
+    if (!library) return 0;
+    if (find_all(library, &n) &&
+        plb_find_symbol(library, "nvmlDeviceGetTemperature", &s.temperature) &&
+        plb_find_symbol(library, "nvmlDeviceGetClockInfo", &s.clock) &&
+        plb_find_symbol(library, "nvmlDeviceGetCurrentClocksThrottleReasons", &s.reasons) &&
+        n.init() == 0) {
+        if (n.count(&count) != 0) count = 0;
+        if (count > PLB_MACHINE_MAX_GPUS) count = PLB_MACHINE_MAX_GPUS;
+        for (unsigned i = 0; i < count; i++) read_state(&n, &s, i, &states[i]);
+        n.shutdown();
+    }
+    dlclose(library);
+    return (int)count;
+}

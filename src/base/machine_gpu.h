@@ -7,4 +7,13 @@
 // Fills the gpu_… fields. NVML tells most; where it is lacking, the driver's files name the cards.
 void plb_machine_read_gpus(const char *root, plb_machine *out);
 
+// How a card is doing; what cannot be found out is −1.
+typedef struct plb_gpu_state {
+    int temperature_c, clock_mhz, memory_clock_mhz;
+    int64_t throttle_reasons; // NVML's bits, 0: none (idle and user-set clocks left out)
+} plb_gpu_state;
+
+// Fills states[PLB_MACHINE_MAX_GPUS]; returns how many cards NVML knows.
+PLB_API int plb_machine_gpu_states(plb_gpu_state *states);
+
 #endif

@@ -27,7 +27,7 @@ typedef struct tally {
     int trials;
     int lack[8];
     double covered; // share of intervals that hold the true ratio
-    double squares; // of the effects
+    double squares; // mean square of the effects' errors
     double half;    // mean half-width of the intervals, of the log
     double more;    // mean of the starts that are said to be needed
 } tally;
@@ -81,7 +81,8 @@ static tally simulate(const world *w, const design *plan, uint64_t seed) {
         CHECK_OK(plb_decide(&c, 1, &options));
         t.count[c.verdict]++, t.lack[c.lack]++;
         t.covered += (c.low <= 1 + w->effect && 1 + w->effect <= c.high) / (double)t.trials;
-        t.squares += c.effect * c.effect / t.trials;
+        double error = c.effect - log1p(w->effect);
+        t.squares += error * error / t.trials;
         t.half += log(c.high / c.low) / 2 / t.trials;
         t.more += (double)c.starts_more / t.trials;
     }
@@ -90,13 +91,12 @@ static tally simulate(const world *w, const design *plan, uint64_t seed) {
 }
 
 static void report(const char *name, const tally *t) {
-    printf(
-        "%-34s SAME %5.1f  SLOWER %5.1f  FASTER %5.1f  UNSURE %5.1f %%, intervals hold %.1f %%, rms %.2f half %.2f\n",
-        name, 100.0 * t->count[PLB_VERDICT_SAME] / t->trials,
-        100.0 * t->count[PLB_VERDICT_SLOWER] / t->trials,
-        100.0 * t->count[PLB_VERDICT_FASTER] / t->trials,
-        100.0 * t->count[PLB_VERDICT_UNSURE] / t->trials, 100 * t->covered, 100 * sqrt(t->squares),
-        100 * t->half);
+    const double each = 100.0 / t->trials;
+    printf("%-34s SAME %5.1f  SLOWER %5.1f  FASTER %5.1f  UNSURE %5.1f %%; ", name,
+           each * t->count[PLB_VERDICT_SAME], each * t->count[PLB_VERDICT_SLOWER],
+           each * t->count[PLB_VERDICT_FASTER], each * t->count[PLB_VERDICT_UNSURE]);
+    printf("%.1f %% of the intervals hold the truth, half-width %.2f %%, error %.2f %%\n",
+           100 * t->covered, 100 * t->half, 100 * sqrt(t->squares));
 }
 
 static double share(const tally *t, plb_verdict verdict) {

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fingerprint: of a machine shown as files, of this one, of who else is busy; git's revision.
+#include "check.h"
+
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <jansson.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/folder.h"
+#include "bench/fingerprint.h"
+#include "bench/git.h"
+#include "bench/machine_state.h"
+#include "faults.h"
+
+static char folder[64];
+
+static void put(const char *name, const char *text) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    char *slash = strrchr(path, '/');
+    *slash = '\0';
+    CHECK_OK(plb_folder_make(path));
+    *slash = '/';
+    FILE *file = fopen(path, "w");
+    CHECK(file && fputs(text, file) >= 0);
+    if (file) fclose(file);
+}
+
+static void make_folder(void) {
+    snprintf(folder, sizeof folder, "%s", fault_folder());
+}
+
+static void remove_folder(void) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    CHECK(system(command) == 0);
+}
+
+static void test_state_of_files(void) {
+    make_folder();
+    put("proc/loadavg", "1.25 0.80 0.50 2/345 6789\n");
+    put("sys/class/thermal/thermal_zone0/temp", "45000\n");
+    put("sys/class/thermal/thermal_zone1/temp", "61500\n");
+    put("sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "2400000\n");
+    put("sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq", "3100000\n");
+    put("sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", "3500000\n");
+    put("sys/devices/system/cpu/cpufreq/boost", "1\n");
+    put("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "3\n");
+    put("sys/fs/cgroup/cpu.stat", "usage_usec 10\nnr_throttled 7\nthrottled_usec 900\n");
+    plb_machine_state s;
+    plb_machine_state_read(folder, 0, &s);
+    CHECK(s.load_1min == 1.25 && s.temperature_c == 61.5 && s.clock_mhz == 3100);
+    CHECK(s.clock_limit_mhz == 3500 && s.boost == 1 && s.heat_throttled == 3);
+    CHECK(s.quota_throttled == 7 && s.quota_throttled_us == 900);
+    CHECK(s.stolen == -1 && s.others_cpus == -1 && s.busy_count == 0);
+    remove_folder();
+    make_folder(); // a machine that tells nothing; then one with the older control groups
+    plb_machine_state_read(folder, 0, &s);
+    CHECK(s.load_1min == -1 && s.temperature_c == -1 && s.clock_mhz == -1 && s.boost == -1);
+    CHECK(s.quota_throttled == -1 && s.quota_throttled_us == -1 && s.heat_throttled == -1);
+    put("sys/fs/cgroup/cpu/cpu.stat", "nr_throttled 2\nthrottled_time 5000000\n");
+    put("proc/cpuinfo", "processor : 0\ncpu MHz\t\t: 2445.404\n");
+    plb_machine_state_read(folder, 0, &s);
+    CHECK(s.quota_throttled == 2 && s.quota_throttled_us == 5000 && s.clock_mhz == 2445.404);
+    remove_folder();
+}
+
+static json_t *parsed(const char *text) {
+    json_error_t error;
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    CHECK_SAY(root, "%s: %s", error.text, text);
+    return root;
+}
+
+static void test_this_machine(void) {
+    plb_fingerprint f, g;
+    setenv("OMP_NUM_THREADS", "3", 1);
+    setenv("SECRET_TOKEN", "x", 1);
+    CHECK_OK(plb_fingerprint_take("", 20, &f));
+    CHECK_OK(plb_fingerprint_take("", 0, &g));
+    CHECK(strcmp(f.machine, g.machine) == 0); // what must be equal does not depend on the moment
+    json_t *machine = parsed(f.machine), *all = parsed(f.all);
+    CHECK(json_integer_value(json_object_get(machine, "logical_cpus")) >= 1);
+    CHECK(json_integer_value(json_object_get(machine, "memory_gib")) >= 1);
+    CHECK(json_equal(machine, json_object_get(all, "machine")));
+    const json_t *environment = json_object_get(all, "environment");
+    CHECK(strcmp(json_string_value(json_object_get(environment, "OMP_NUM_THREADS")), "3") == 0);
+    CHECK(!json_object_get(environment, "SECRET_TOKEN"));
+    const json_t *software = json_object_get(all, "software");
+    CHECK(json_is_string(json_object_get(json_object_get(software, "libraries"), "SQLite")));
+    CHECK(json_is_number(json_object_get(json_object_get(all, "state"), "others_cpus")));
+    json_decref(machine);
+    json_decref(all);
+    plb_fingerprint_free(&f);
+    plb_fingerprint_free(&g);
+}
+
+// Spins until killed, as a child of nobody here. Returns its number.
+static pid_t start_stranger(void) {
+    int ends[2];
+    pid_t number = 0;
+    CHECK(pipe(ends) == 0);
+    pid_t child = fork();
+    if (!child) {
+        pid_t grandchild = fork();
+        if (grandchild) {
+            (void)!write(ends[1], &grandchild, sizeof grandchild);
+            _exit(0);
+        }
+        for (time_t end = time(NULL) + 5; time(NULL) < end;) {}
+        _exit(0);
+    }
+    CHECK(read(ends[0], &number, sizeof number) == (ssize_t)sizeof number);
+    waitpid(child, NULL, 0);
+    close(ends[0]);
+    close(ends[1]);
+    return number;
+}
+
+static void test_busy(void) {
+    pid_t stranger = start_stranger(), own = fork();
+    if (!own) { // a child of ours is not "other"
+        for (time_t end = time(NULL) + 5; time(NULL) < end;) {}
+        _exit(0);
+    }
+    plb_machine_state s;
+    plb_machine_state_read("", 250, &s);
+    kill(stranger, SIGKILL);
+    kill(own, SIGKILL);
+    waitpid(own, NULL, 0);
+    bool seen = false;
+    for (int i = 0; i < s.busy_count; i++) {
+        seen |= s.busy[i].number == stranger && s.busy[i].cpus > 0.05 && s.busy[i].cpus < 1.6;
+        CHECK(s.busy[i].number != own);
+        CHECK(i == 0 || s.busy[i].cpus <= s.busy[i - 1].cpus);
+    }
+    CHECK(seen || s.busy_count == PLB_STATE_BUSY); // unless five others are busier
+    CHECK(s.others_cpus > 0.05);
+}
+
+// ---------------------------------------------------------------------------- git
+static void test_git(void) {
+    static const char one[] = "0123456789012345678901234567890123456789";
+    static const char two[] = "abcdef6789012345678901234567890123456789";
+    char text[256], path[256], found[PLB_GIT_BYTES];
+    make_folder();
+    plb_git_revision("/", found);
+    CHECK(!*found);
+    snprintf(text, sizeof text, "%s\n", one);
+    put("repo/.git/HEAD", text); // detached
+    put("repo/deep/er/file", "");
+    snprintf(path, sizeof path, "%s/repo/deep/er", folder);
+    plb_git_revision(path, found);
+    CHECK(strcmp(found, one) == 0);
+    put("repo/.git/HEAD", "ref: refs/heads/topic/x\n");
+    plb_git_revision(path, found); // a branch without a commit
+    CHECK(!*found);
+    snprintf(text, sizeof text, "# pack-refs\n%s refs/heads/topic\n%s refs/heads/topic/x\n", one,
+             two);
+    put("repo/.git/packed-refs", text);
+    plb_git_revision(path, found);
+    CHECK(strcmp(found, two) == 0);
+    snprintf(text, sizeof text, "%s\n", one);
+    put("repo/.git/refs/heads/topic/x", text); // a loose one counts more than a packed one
+    plb_git_revision(path, found);
+    CHECK(strcmp(found, one) == 0);
+    put("tree/.git", "gitdir: ../repo/.git/worktrees/tree\n"); // a linked work tree
+    put("repo/.git/worktrees/tree/HEAD", "ref: refs/heads/topic/x\n");
+    put("repo/.git/worktrees/tree/commondir", "../..\n");
+    snprintf(path, sizeof path, "%s/tree", folder);
+    plb_git_revision(path, found);
+    CHECK(strcmp(found, one) == 0);
+    put("tree/.git", "gitdir: /nowhere\n");
+    plb_git_revision(path, found);
+    CHECK(!*found);
+    remove_folder();
+}
+
+static plb_status take_and_free(void *root) {
+    plb_fingerprint f;
+    plb_status status = plb_fingerprint_take(root, 0, &f);
+    if (!status) plb_fingerprint_free(&f);
+    return status;
+}
+
+static void test_out_of_memory(void) {
+    char none[] = "/nonexistent";
+    CHECK(fault_every_allocation(take_and_free, none) >= 2);
+}
+
+static const check_test tests[] = {
+    {"state_of_files", test_state_of_files},
+    {"this_machine", test_this_machine},
+    {"busy", test_busy},
+    {"git", test_git},
+    {"out_of_memory", test_out_of_memory},
+};
+CHECK_MAIN(tests)
