@@ -130,6 +130,11 @@ void plb_json_null(plb_json *json, const char *key) {
     plb_strbuf_printf(&json->text, "null");
 }
 
+void plb_json_raw(plb_json *json, const char *key, const char *text) {
+    begin_value(json, key);
+    plb_strbuf_printf(&json->text, "%s", text ? text : "null");
+}
+
 plb_status plb_json_status(const plb_json *json) {
     if (json->misused || json->depth || !json->level[0].filled) {
         return plb_fail(PLB_EBROKEN, "a JSON document was not written to its end");

@@ -42,6 +42,8 @@ PLB_API void plb_json_int(plb_json *json, const char *key, int64_t value);
 PLB_API void plb_json_double(plb_json *json, const char *key, double value);
 PLB_API void plb_json_bool(plb_json *json, const char *key, bool value);
 PLB_API void plb_json_null(plb_json *json, const char *key);
+// `text` is a JSON value already, written as it is; NULL becomes null.
+PLB_API void plb_json_raw(plb_json *json, const char *key, const char *text);
 
 // PLB_OK once everything that was begun has ended and no memory was lacking.
 PLB_API PLB_MUST_USE plb_status plb_json_status(const plb_json *json);
