@@ -26,7 +26,7 @@ static double beta_fraction(double x, double a, double b) {
             step = c * d;
             f *= step;
         }
-        if (fabs(step - 1) < 1e-15) break;
+        if (fabs(step - 1) < 1e-14) break;
     }
     return f;
 }

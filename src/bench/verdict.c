@@ -41,7 +41,9 @@ static double mix_dof(const mix *m) {
 
 // A start-level variance: what it is and what it stands on.
 typedef struct level {
-    double variance, dof;
+    double variance;
+    double dof;      // of a sum of variances as Satterthwaite has it: what quantiles are taken for
+    double counted;  // just added up: does not depend on how the variances came out
     bool distrusted; // history said otherwise
 } level;
 
@@ -55,7 +57,8 @@ static level pool(level history, level own) {
         return own;
     }
     double dof = history.dof + own.dof;
-    return (level){(history.dof * history.variance + own.dof * own.variance) / dof, dof, false};
+    return (level){(history.dof * history.variance + own.dof * own.variance) / dof, dof,
+                   history.counted + own.counted, false};
 }
 
 static const char *const verdict_names[] = {"UNSURE", "SAME", "SLOWER", "FASTER"};
@@ -92,35 +95,28 @@ static const plb_start_summary *partner_of(const plb_start_summary *start, const
     return NULL;
 }
 
-// What history says of a start's variance, of `times` such starts added up. History's starts were
-// seen through their samples as today's are; only where today's leave clearly more or less open,
-// by a factor of two, is the difference reckoned in, for neither is known better than that.
-static void add_history(mix *m, const plb_spread *h, double times) {
-    mix_add(m, times * h->variance, h->dof);
+// History's starts were seen through their samples as today's are. Only where today's leave clearly
+// more or less open, by a factor of two, is the difference reckoned in, for neither is known better
+// than that.
+static level adjust_within(mix *m, double counted, const mix *then, const mix *now) {
+    level l = {m->sum, mix_dof(m), counted, false};
+    if (now->sum <= 2 * then->sum && now->sum >= then->sum / 2) return l;
+    mix_add(m, -then->sum, mix_dof(then));
+    mix_add(m, now->sum, mix_dof(now));
+    if (m->sum < now->sum) return (level){now->sum, l.dof, counted, false};
+    return (level){m->sum, mix_dof(m), counted, false};
 }
 
-static level adjust_within(mix *m, double then, double then_dof, double now, double now_dof) {
-    const double floor = now;
-    double dof = mix_dof(m);
-    if (now > 2 * then || now < then / 2) {
-        mix_add(m, -then, then_dof);
-        mix_add(m, now, now_dof);
-        if (m->sum < floor) return (level){floor, dof, false};
-        dof = mix_dof(m);
-    }
-    return (level){m->sum, dof, false};
-}
-
-static level predict_pair(const plb_side *a, const plb_side *b, double within, double within_dof) {
+static level predict_pair(const plb_side *a, const plb_side *b, const mix *within) {
     const plb_spread *ha = &a->history, *hb = &b->history;
     if (!(ha->dof > 0) || !(hb->dof > 0)) return (level){0};
     mix m = {0}, then = {0};
     bool one = a->case_id == b->case_id;
-    add_history(&m, ha, one ? 2 : 1);
-    if (!one) add_history(&m, hb, 1);
+    mix_add(&m, (one ? 2 : 1) * ha->variance, ha->dof);
+    if (!one) mix_add(&m, hb->variance, hb->dof);
     mix_add(&then, ha->within, ha->within_dof);
     mix_add(&then, hb->within, hb->within_dof);
-    return adjust_within(&m, then.sum, mix_dof(&then), within, within_dof);
+    return adjust_within(&m, one ? ha->dof : ha->dof + hb->dof, &then, within);
 }
 
 // Fills `out` from the groups that both sides share; false if there are none.
@@ -142,12 +138,13 @@ static plb_status compare_paired(const plb_side *a, const plb_side *b, plb_compa
         effects[n++] = location.center;
         if (!isnan(location.variance)) mix_add(&within, location.variance, location.dof);
     }
+    within.sum /= (double)(n ? n : 1), within.squares /= (double)(n ? n * n : 1); // of one pair
     *paired = n > 0;
     if (!n) goto out;
     plb_location all = plb_mean_location(effects, n);
-    double share = 1 / (double)n, inside = within.sum * share;
-    level own = {n > 1 ? all.variance * (double)n : 0, (double)n - 1, false};
-    *starts = pool(predict_pair(a, b, inside, mix_dof(&within)), own);
+    const double share = 1 / (double)n, dof = (double)n - 1;
+    level own = {n > 1 ? all.variance * (double)n : 0, dof, dof, false};
+    *starts = pool(predict_pair(a, b, &within), own);
     out->design = PLB_DESIGN_PAIRED;
     out->starts_a = out->starts_b = (int64_t)n;
     out->effect = all.center;
@@ -178,12 +175,13 @@ static side_facts look_at(const plb_side *side) {
         if (!isnan(start->variance)) mix_add(&within, start->variance / n, start->dof);
     }
     if (s->starts) f.center = mean;
-    if (s->starts > 1) f.own = (level){squares / (n - 1), n - 1, false};
+    if (s->starts > 1) f.own = (level){squares / (n - 1), n - 1, n - 1, false};
     if (side->history.dof > 0) {
         const plb_spread *h = &side->history;
-        mix m = {0};
-        add_history(&m, h, 1);
-        f.history = adjust_within(&m, h->within, h->within_dof, within.sum, mix_dof(&within));
+        mix m = {0}, then = {0};
+        mix_add(&m, h->variance, h->dof);
+        mix_add(&then, h->within, h->within_dof);
+        f.history = adjust_within(&m, h->dof, &then, &within);
     }
     return f;
 }
@@ -216,8 +214,8 @@ static level compare_sides(const plb_side *a, const plb_side *b, plb_comparison 
     if (a->case_id == b->case_id && !ta.distrusted && !tb.distrusted &&
         fa.own.dof + fb.own.dof > 0) {
         double dof = fa.own.dof + fb.own.dof;
-        level both = {(fa.own.dof * fa.own.variance + fb.own.dof * fb.own.variance) / dof, dof,
-                      false};
+        double variance = (fa.own.dof * fa.own.variance + fb.own.dof * fb.own.variance) / dof;
+        level both = {variance, dof, dof, false};
         ta = tb = pool(fa.history, both);
     }
     bool known = ta.dof > 0 && tb.dof > 0;
@@ -228,8 +226,12 @@ static level compare_sides(const plb_side *a, const plb_side *b, plb_comparison 
         mix_add(&m, ta.variance / na, ta.dof);
         mix_add(&m, tb.variance / nb, tb.dof);
     }
-    level starts = {ta.variance + tb.variance, known ? mix_dof(&m) : 0,
-                    ta.distrusted || tb.distrusted};
+    level starts = {.variance = ta.variance + tb.variance,
+                    .dof = known ? mix_dof(&m) : 0,
+                    .counted = !known                     ? 0
+                               : a->case_id == b->case_id ? fmax(ta.counted, tb.counted)
+                                                          : ta.counted + tb.counted,
+                    .distrusted = ta.distrusted || tb.distrusted};
     out->design = a->run == b->run && takes_turns(a->summary, b->summary) ? PLB_DESIGN_ALTERNATE
                                                                           : PLB_DESIGN_APART;
     if (out->design == PLB_DESIGN_APART) {
@@ -258,7 +260,7 @@ static plb_lack find_lack(const plb_comparison *c, const level *starts, const pl
                           const plb_side *b) {
     if (isnan(c->effect)) return PLB_LACK_SAMPLES;
     if (c->starts_a < PLB_LEAST_STARTS || c->starts_b < PLB_LEAST_STARTS) return PLB_LACK_STARTS;
-    if (starts->dof < PLB_LEAST_DOF - 1e-9) {
+    if (starts->counted < PLB_LEAST_DOF) {
         return starts->distrusted ? PLB_LACK_TRUST : PLB_LACK_SPREAD;
     }
     if (c->design != PLB_DESIGN_PAIRED && (never_steady(a->summary) || never_steady(b->summary)))
@@ -298,7 +300,9 @@ plb_status plb_compare(const plb_side *a, const plb_side *b, const plb_verdict_o
         PLB_TRY(compare_paired(a, b, out, &starts, &paired));
         if (!paired) starts = compare_sides(a, b, out);
     }
-    out->start_dof = starts.dof;
+    if (a->divisor > 0) out->effect += log(a->divisor);
+    if (b->divisor > 0) out->effect -= log(b->divisor);
+    out->start_dof = starts.dof, out->start_counted = starts.counted;
     out->lack = find_lack(out, &starts, a, b);
     if (isnan(out->effect)) return PLB_OK;
     out->ratio = exp(out->effect);
@@ -353,6 +357,12 @@ static void adjust_all(plb_comparison *c, size_t count, ranked *list) {
     }
 }
 
+// Whether the interval whose quantile is that of `p` would be at most `reach` wide on each side.
+// The normal quantile is never above Student's, and spares computing that for what is hopeless.
+static bool would_reach(double p, double normal, double dof, double error, double reach) {
+    return normal * error <= reach && plb_student_quantile(p, dof) * error <= reach;
+}
+
 // The smallest number of starts of each side, from `from` on, at which the effect as it stands now
 // would get a verdict; −1 if 200 would not do.
 static int64_t starts_needed(const plb_comparison *c, const plb_verdict_options *o, int64_t from) {
@@ -360,15 +370,14 @@ static int64_t starts_needed(const plb_comparison *c, const plb_verdict_options 
     const double gain = c->design == PLB_DESIGN_PAIRED ? 1 : 2, effect = fabs(c->effect);
     // The margin on that side where the effect is.
     const double margin = c->effect < 0 ? -log1p(-margin_of(o)) : log1p(margin_of(o));
-    const double false_rate = false_rate_of(o);
+    const bool beyond = effect > margin;
+    const double p = beyond ? 1 - false_rate_of(o) / 2 : 0.975;
+    const double normal = plb_student_quantile(p, 1e9), reach = beyond ? effect : margin - effect;
     for (int64_t n = from; n <= 200; n++) {
-        double dof = c->start_dof + gain * (double)(n - fewer);
-        if (n < PLB_LEAST_STARTS || dof < PLB_LEAST_DOF - 1e-9) continue;
+        double more = gain * (double)(n - fewer), dof = c->start_dof + more;
+        if (n < PLB_LEAST_STARTS || c->start_counted + more < PLB_LEAST_DOF) continue;
         double error = standard_error(c->start_variance / (double)n + c->rest_variance);
-        bool differ =
-            effect > margin && plb_student_quantile(1 - false_rate / 2, dof) * error <= effect;
-        bool same = plb_student_quantile(0.975, dof) * error <= margin - effect;
-        if (differ || same) return n;
+        if (would_reach(p, normal, dof, error, reach)) return n;
     }
     return -1;
 }

@@ -40,6 +40,7 @@ typedef struct plb_side {
     plb_spread history; // of this case and machine, without this measurement; {0}: none
     int64_t run;        // sides of one run may have been interleaved
     int64_t case_id;    // equal: both sides have one and the same spread
+    double divisor;     // of its times, where time per sample is compared; 0: 1
 } plb_side;
 
 typedef enum plb_design {
@@ -67,7 +68,8 @@ typedef struct plb_comparison {
     double effect;              // log(b / a); NaN: no samples
     double variance, dof;       // of the effect; NaN, 0: unknown
     double start_variance;      // the part of it that starts make, times starts: per start
-    double start_dof;           // of that
+    double start_dof;           // of that, as Satterthwaite has it
+    double start_counted;       // the degrees of freedom behind it, added up
     double rest_variance;       // the part that more starts do not lessen
     double ratio, low, high;    // b / a with its 95 % interval; NaN: unknown
     double p_differ;            // of seeing such an effect if there were none, two-sided

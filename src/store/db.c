@@ -37,7 +37,10 @@ plb_status plb_db_fail(const plb_store *store, const char *doing) {
     if (status == PLB_EFULL) {
         return plb_fail(status, "%s: %s: no space left on the disk", store->path, doing);
     }
-    return plb_fail(status, "%s: %s: %s", store->path, doing, sqlite3_errmsg(store->db));
+    char text[200]; // one line: a broken constraint is quoted as it stands in the schema
+    snprintf(text, sizeof text, "%s", sqlite3_errmsg(store->db));
+    text[strcspn(text, "\n")] = '\0';
+    return plb_fail(status, "%s: %s: %s", store->path, doing, text);
 }
 
 plb_status plb_db_prepare(plb_store *store, const char *sql, sqlite3_stmt **out) {

@@ -186,14 +186,16 @@ plb_status plb_store_measurements(plb_store *store, const plb_measurement_filter
     static const char by_run[] = PLB_MEASUREMENT_COLUMNS
         ", iif(?2, NULL, reason), iif(?2, NULL, log), iif(?2, NULL, proof), "
         "iif(?2, NULL, versions), iif(?2, NULL, results)" PLB_MEASUREMENT_TABLES
-        "WHERE m.run = ?3 AND (?6 IS NULL OR cases.hash GLOB ?6) ORDER BY m.id";
+        "WHERE m.run = ?3 AND (?6 IS NULL OR cases.hash GLOB ?6) "
+        "AND (?7 IS NULL OR cases.stack = ?7) ORDER BY m.id";
     static const char by_id[] = PLB_MEASUREMENT_COLUMNS
         ", iif(?2, NULL, reason), iif(?2, NULL, log), iif(?2, NULL, proof), "
         "iif(?2, NULL, versions), iif(?2, NULL, results)" PLB_MEASUREMENT_TABLES "WHERE m.id = ?4";
     static const char by_case[] = PLB_MEASUREMENT_COLUMNS
         ", iif(?2, NULL, reason), iif(?2, NULL, log), iif(?2, NULL, proof), "
         "iif(?2, NULL, versions), iif(?2, NULL, results)" PLB_MEASUREMENT_TABLES
-        "WHERE (?5 = 0 OR m.case_id = ?5) AND (?6 IS NULL OR cases.hash GLOB ?6) ORDER BY m.id";
+        "WHERE (?5 = 0 OR m.case_id = ?5) AND (?6 IS NULL OR cases.hash GLOB ?6) "
+        "AND (?7 IS NULL OR cases.stack = ?7) ORDER BY m.id";
     PLB_TRY(plb_db_prepare(store,
                            filter->run           ? by_run
                            : filter->measurement ? by_id
@@ -207,7 +209,10 @@ plb_status plb_store_measurements(plb_store *store, const plb_measurement_filter
         sqlite3_bind_int64(select, 4, filter->measurement);
     else
         sqlite3_bind_int64(select, 5, filter->case_id);
-    if (!filter->measurement || filter->run) bind_beginning(select, 6, filter->case_hash);
+    if (!filter->measurement || filter->run) {
+        bind_beginning(select, 6, filter->case_hash);
+        plb_db_text(select, 7, filter->stack);
+    }
     return read_all(store, select, sizeof(plb_measurement_row), read_measurement, arena,
                     (void **)out, count);
 }
@@ -265,6 +270,51 @@ plb_status plb_store_history(plb_store *store, const int64_t *runs, size_t run_c
 out:
     plb_strbuf_free(&list);
     return status;
+}
+
+static plb_status one_number(plb_store *store, sqlite3_stmt *select, int64_t *out) {
+    bool row;
+    PLB_TRY(plb_db_step(store, select, "reading", &row));
+    *out = row ? sqlite3_column_int64(select, 0) : 0;
+    sqlite3_reset(select);
+    return PLB_OK;
+}
+
+plb_status plb_store_count_stack(plb_store *store, const char *stack, int64_t *count) {
+    sqlite3_stmt *select;
+    PLB_TRY(plb_db_prepare(store, "SELECT count(*) FROM cases WHERE stack = ?", &select));
+    plb_db_text(select, 1, stack);
+    return one_number(store, select, count);
+}
+
+plb_status plb_store_run_of_stacks(plb_store *store, const char *a, const char *b, int64_t *run) {
+    sqlite3_stmt *select;
+    PLB_TRY(plb_db_prepare(store,
+                           "SELECT run FROM measurement m JOIN cases ON cases.id = m.case_id "
+                           "WHERE stack = ?1 OR stack = ?2 GROUP BY run "
+                           "HAVING count(DISTINCT stack) = 1 + (?2 IS NOT NULL) "
+                           "ORDER BY run DESC LIMIT 1",
+                           &select));
+    plb_db_text(select, 1, a);
+    plb_db_text(select, 2, b);
+    return one_number(store, select, run);
+}
+
+plb_status plb_store_machine(plb_store *store, int64_t machine_id, plb_arena *arena,
+                             const char **facts) {
+    sqlite3_stmt *select;
+    bool row;
+    PLB_TRY(plb_db_prepare(store, "SELECT facts FROM machine WHERE id = ?", &select));
+    sqlite3_bind_int64(select, 1, machine_id);
+    PLB_TRY(plb_db_step(store, select, "reading a machine", &row));
+    if (!row) {
+        return plb_fail(PLB_EINVAL, "%s: there is no machine %lld", store->path,
+                        (long long)machine_id);
+    }
+    reader r = {.statement = select, .arena = arena};
+    *facts = text_at(&r, 0);
+    sqlite3_reset(select);
+    return *facts ? PLB_OK : plb_fail(PLB_ENOMEM, "out of memory");
 }
 
 // ---------------------------------------------------------------------------- starts

@@ -49,6 +49,7 @@ typedef struct plb_measurement_filter {
     int64_t measurement;
     int64_t case_id;
     const char *case_hash; // or the beginning of one
+    const char *stack;     // within a run or everywhere
     bool brief;            // leave reason, log, proof, versions and results NULL
     int algorithm;         // whose summaries to read; 0: none
 } plb_measurement_filter;
@@ -65,6 +66,17 @@ PLB_API PLB_MUST_USE plb_status plb_store_measurements(plb_store *store,
 PLB_API PLB_MUST_USE plb_status plb_store_history(plb_store *store, const int64_t *runs,
                                                   size_t run_count, int algorithm, plb_arena *arena,
                                                   plb_measurement_row **out, size_t *count);
+
+// What the store knows of a machine, JSON; PLB_EINVAL if there is none with this number.
+PLB_API PLB_MUST_USE plb_status plb_store_machine(plb_store *store, int64_t machine_id,
+                                                  plb_arena *arena, const char **facts);
+
+// How many cases have this stack.
+PLB_API PLB_MUST_USE plb_status plb_store_count_stack(plb_store *store, const char *stack,
+                                                      int64_t *count);
+// The newest run that has cases of both stacks (b NULL: of a alone); 0: none.
+PLB_API PLB_MUST_USE plb_status plb_store_run_of_stacks(plb_store *store, const char *a,
+                                                        const char *b, int64_t *run);
 
 typedef struct plb_start_row {
     int64_t id, number;

@@ -73,9 +73,11 @@ static tally simulate(const world *w, const design *plan, uint64_t seed) {
         arrange(w, plan->arrangement, &a, &b, arena, &d);
         const plb_spread *h[2] = {&history[0][trial % HISTORIES], &history[1][trial % HISTORIES]};
         const plb_verdict_options options = {0};
-        const plb_side left = {&a.summary, *h[0], 1, 1};
-        const plb_side right = {&b.summary, *h[!plan->same_case],
-                                plan->arrangement == APART ? 2 : 1, plan->same_case ? 1 : 2};
+        const plb_side left = {.summary = &a.summary, .history = *h[0], .run = 1, .case_id = 1};
+        const plb_side right = {.summary = &b.summary,
+                                .history = *h[!plan->same_case],
+                                .run = plan->arrangement == APART ? 2 : 1,
+                                .case_id = plan->same_case ? 1 : 2};
         plb_comparison c;
         CHECK_OK(plb_compare(&left, &right, &options, &c));
         CHECK_OK(plb_decide(&c, 1, &options));
@@ -203,6 +205,10 @@ static void test_unknown_spread(void) {
     t = simulate(&w, &young, 45);
     report("equal, two earlier runs", &t);
     CHECK(false_alarms(&t) <= 0.01);
+    const design youngest = {.arrangement = INTERLEAVED, .history_runs = 1};
+    t = simulate(&w, &youngest, 46);
+    report("equal, one earlier run", &t);
+    CHECK(false_alarms(&t) <= 0.01);
 }
 
 // A history of starts that hardly differ, and now they do: it is not believed.
@@ -217,7 +223,8 @@ static void test_distrust(void) {
     int sure = 0, distrusted = 0;
     for (int trial = 0; trial < 500; trial++) {
         CHECK_OK(world_interleaved(&wild, &a, &b, arena, &d));
-        const plb_side left = {&a.summary, history, 1, 1}, right = {&b.summary, history, 1, 2};
+        const plb_side left = {.summary = &a.summary, .history = history, .run = 1, .case_id = 1},
+                       right = {.summary = &b.summary, .history = history, .run = 1, .case_id = 2};
         plb_comparison c;
         CHECK_OK(plb_compare(&left, &right, &(plb_verdict_options){0}, &c));
         CHECK_OK(plb_decide(&c, 1, &(plb_verdict_options){0}));
@@ -294,8 +301,10 @@ static void test_many(void) {
             world w = calm;
             w.effect = i < EQUAL ? 0 : 0.04;
             CHECK_OK(world_interleaved(&w, &a[i], &b[i], arena, &d));
-            const plb_side left = {&a[i].summary, history, 1, 1};
-            const plb_side right = {&b[i].summary, history, 1, 2};
+            const plb_side left = {
+                .summary = &a[i].summary, .history = history, .run = 1, .case_id = 1};
+            const plb_side right = {
+                .summary = &b[i].summary, .history = history, .run = 1, .case_id = 2};
             CHECK_OK(plb_compare(&left, &right, &(plb_verdict_options){0}, &c[i]));
         }
         CHECK_OK(plb_decide(c, PAIRS, &(plb_verdict_options){0}));

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run for other programs: JSON (all of it, and back with import), CSV for spreadsheets, Markdown
+// for issues, JUnit for build servers.
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/status.h"
+#include "bench/summary.h"
+#include "bench/transfer.h"
+#include "cli/cli.h"
+#include "cli/stored.h"
+#include "plumb/version.h"
+
+typedef struct export_flags {
+    const char *db, *format;
+    bool no_samples;
+} export_flags;
+
+static const plb_flag flags[] = {
+    PLB_FLAG_DB(offsetof(export_flags, db)),
+    {.name = "format",
+     .kind = PLB_FLAG_CHOICE,
+     .offset = offsetof(export_flags, format),
+     .value = "json|csv|markdown|junit",
+     .fallback = "json",
+     .help = "of what is written to standard output"},
+    {.name = "no-samples",
+     .kind = PLB_FLAG_SWITCH,
+     .offset = offsetof(export_flags, no_samples),
+     .help = "JSON without raw samples, which cannot be imported"},
+};
+
+// A case of the run with what the tables show of it.
+typedef struct line {
+    const plb_measurement_row *row;
+    plb_case keys;
+    plb_summary summary;
+} line;
+
+typedef struct table {
+    const plb_run_row *run;
+    line *lines;
+    size_t count;
+} table;
+
+static const char *outcome_of(const line *l) {
+    return l->row->outcome ? l->row->outcome : "unfinished";
+}
+
+static plb_status load(plb_store *store, const plb_run_row *run, plb_arena *arena, table *out) {
+    plb_measurement_row *rows;
+    const plb_measurement_filter filter = {.run = run->id, .algorithm = PLB_SUMMARY_ALGORITHM};
+    out->run = run;
+    PLB_TRY(plb_store_measurements(store, &filter, arena, &rows, &out->count));
+    out->lines = plb_arena_alloc(arena, (out->count + 1) * sizeof *out->lines);
+    if (!out->lines) return plb_fail(PLB_ENOMEM, "out of memory");
+    for (size_t i = 0; i < out->count; i++) {
+        out->lines[i].row = &rows[i];
+        PLB_TRY(plb_case_parse(rows[i].keys, &out->lines[i].keys));
+        PLB_TRY(plb_summary_of_row(store, &rows[i], arena, &out->lines[i].summary));
+    }
+    return PLB_OK;
+}
+
+// ---------------------------------------------------------------------------- CSV
+// RFC 4180: quoted where it holds a comma, a quote or a new line.
+static void csv_text(const char *text) {
+    if (!text) return;
+    if (!text[strcspn(text, ",\"\r\n")]) {
+        plb_print("%s", text);
+        return;
+    }
+    plb_print("\"");
+    for (; *text; text++) plb_print(*text == '"' ? "\"\"" : "%c", *text);
+    plb_print("\"");
+}
+
+static void csv_number(double value) {
+    if (isnan(value))
+        plb_print(","); // a blank, never 0
+    else
+        plb_print(",%.9g", value);
+}
+
+static void csv_settings(const plb_case *c) {
+    char text[PLB_CASE_MAX_SETTINGS * 136] = "";
+    size_t length = 0;
+    for (int i = 0; i < c->setting_count; i++) {
+        int n = snprintf(text + length, sizeof text - length, "%s%s=%s", i ? " " : "",
+                         c->settings[i].key, c->settings[i].value);
+        length += n > 0 ? (size_t)n : 0;
+    }
+    csv_text(text);
+}
+
+static void print_csv(const table *t) {
+    plb_print("run,case,model,task,stack,settings,device,batch,size,dtype,math,autocast,layout,"
+              "threads,region,cache,in_flight,input,outcome,reason,starts,samples,median_ms,low_ms,"
+              "high_ms,min_ms,p05_ms,p95_ms\r\n");
+    for (size_t i = 0; i < t->count; i++) {
+        const line *l = &t->lines[i];
+        const plb_case *c = &l->keys;
+        const plb_summary *s = &l->summary;
+        plb_print("%" PRId64 ",%s,", t->run->id, l->row->case_hash);
+        csv_text(c->model);
+        plb_print(",%s,", c->task);
+        csv_text(c->stack);
+        plb_print(",");
+        csv_settings(c);
+        plb_print(",");
+        csv_text(c->device);
+        plb_print(",%" PRId64 ",%" PRId64 ",%s,%s,%s,%s,%" PRId64 ",%s,%s,%" PRId64 ",%s,%s,",
+                  c->batch, c->size, c->dtype, c->math, c->autocast, c->layout, c->threads,
+                  c->region, c->cache, c->in_flight, c->input, outcome_of(l));
+        csv_text(l->row->reason);
+        plb_print(",%" PRId64 ",%" PRId64, s->starts, s->samples);
+        const double numbers[] = {s->median_ns, s->low_ns, s->high_ns,
+                                  s->min_ns,    s->p05_ns, s->p95_ns};
+        for (int k = 0; k < 6; k++) csv_number(numbers[k] * 1e-6);
+        plb_print("\r\n");
+    }
+}
+
+// ---------------------------------------------------------------------------- Markdown
+static void markdown_text(const char *text) {
+    for (; text && *text; text++) {
+        if (*text == '|' || *text == '\\') plb_print("\\");
+        plb_print("%c", *text == '\n' ? ' ' : *text);
+    }
+}
+
+static void print_markdown(const table *t) {
+    const plb_run_row *r = t->run;
+    plb_print("Plumb %s, run %" PRId64 ", %s", plb_version(), r->id,
+              plb_show_moment(r->began_ms).text);
+    if (r->label) plb_print(", label "), markdown_text(r->label);
+    if (r->git) plb_print(", git %.12s", r->git);
+    plb_print("; machine %s\n\n", r->machine_hash);
+    plb_print("| case | outcome | median ms | 95 %% interval | starts | samples |\n"
+              "|---|---|---:|---:|---:|---:|\n");
+    for (size_t i = 0; i < t->count; i++) {
+        const line *l = &t->lines[i];
+        char title[512];
+        plb_case_title(&l->keys, title, sizeof title);
+        plb_print("| ");
+        markdown_text(title);
+        plb_print(" | %s", outcome_of(l));
+        if (l->row->reason) plb_print(": "), markdown_text(l->row->reason);
+        plb_print(" | %s | %s to %s | %" PRId64 " | %" PRId64 " |\n",
+                  plb_show_ms(l->summary.median_ns).text, plb_show_ms(l->summary.low_ns).text,
+                  plb_show_ms(l->summary.high_ns).text, l->summary.starts, l->summary.samples);
+    }
+}
+
+// ---------------------------------------------------------------------------- JUnit
+// XML 1.0 knows no control characters but tab and the two of new lines.
+static void xml_text(const char *text) {
+    for (; text && *text; text++) {
+        unsigned char byte = (unsigned char)*text;
+        switch (byte) {
+        case '&': plb_print("&amp;"); break;
+        case '<': plb_print("&lt;"); break;
+        case '>': plb_print("&gt;"); break;
+        case '"': plb_print("&quot;"); break;
+        case '\n': plb_print("&#10;"); break;
+        default: plb_print("%c", byte < 0x20 && byte != '\t' ? '?' : byte);
+        }
+    }
+}
+
+static void junit_result(const line *l) {
+    const char *outcome = outcome_of(l);
+    if (strcmp(outcome, "ok") == 0) return;
+    bool refused = strcmp(outcome, "refused") == 0, invalid = strcmp(outcome, "invalid") == 0;
+    const char *element = refused ? "skipped" : invalid ? "failure" : "error";
+    plb_print("\n    <%s message=\"%s: ", element, outcome);
+    xml_text(l->row->reason);
+    plb_print("\">");
+    if (!refused) xml_text(l->row->log);
+    plb_print("</%s>\n  ", element);
+}
+
+static void print_junit(const table *t) {
+    int failures = 0, errors = 0, skipped = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        const char *outcome = outcome_of(&t->lines[i]);
+        if (strcmp(outcome, "refused") == 0)
+            skipped++;
+        else if (strcmp(outcome, "invalid") == 0)
+            failures++;
+        else if (strcmp(outcome, "ok") != 0)
+            errors++;
+    }
+    plb_print("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"plumb run %" PRId64
+              "\" tests=\"%zu\" failures=\"%d\" errors=\"%d\" skipped=\"%d\">\n",
+              t->run->id, t->count, failures, errors, skipped);
+    for (size_t i = 0; i < t->count; i++) {
+        const line *l = &t->lines[i];
+        char title[512];
+        plb_case_title(&l->keys, title, sizeof title);
+        plb_print("  <testcase classname=\"");
+        xml_text(l->keys.model);
+        plb_print("\" name=\"");
+        xml_text(title);
+        plb_print("\"");
+        if (!isnan(l->summary.median_ns)) plb_print(" time=\"%.9f\"", l->summary.median_ns * 1e-9);
+        plb_print(">");
+        junit_result(l);
+        plb_print("</testcase>\n");
+    }
+    plb_print("</testsuite>\n");
+}
+
+// ---------------------------------------------------------------------------- command
+static plb_status print_json(plb_store *store, const plb_run_row *run, bool samples) {
+    plb_json json = {.compact = true}; // a line for each of millions of samples helps nobody
+    plb_json_begin_object(&json, NULL);
+    plb_json_string(&json, "plumb", plb_version());
+    plb_json_string(&json, "document", "run");
+    plb_json_int(&json, "document_version", 1);
+    plb_status status = plb_transfer_write(store, run, samples, &json);
+    if (!status) return plb_cli_json_print(&json);
+    plb_json_free(&json);
+    return status;
+}
+
+static plb_status run_export(plb_call *call) {
+    const export_flags *f = call->options;
+    plb_store *store;
+    plb_arena *arena;
+    plb_run_row run;
+    table t = {0};
+    plb_status status;
+    PLB_TRY_OUT(plb_stored_open(f->db, &store, &arena));
+    PLB_TRY_OUT(plb_stored_run(store, call->operands[0], arena, &run));
+    if (call->json || strcmp(f->format, "json") == 0) {
+        status = print_json(store, &run, !f->no_samples);
+        goto out;
+    }
+    PLB_TRY_OUT(load(store, &run, arena, &t));
+    if (strcmp(f->format, "csv") == 0)
+        print_csv(&t);
+    else if (strcmp(f->format, "markdown") == 0)
+        print_markdown(&t);
+    else
+        print_junit(&t);
+out:
+    plb_store_close(store);
+    plb_arena_free(arena);
+    return status;
+}
+
+const plb_command plb_cmd_export = {
+    .name = "export",
+    .summary = "write a run as JSON, CSV, Markdown or JUnit",
+    .operands = "RUN",
+    .description =
+        "JSON holds everything, raw samples and fingerprint included, and `plumb import` reads it "
+        "back. CSV and Markdown have a row a case with every key that matters. In JUnit a case "
+        "that was refused is skipped, one whose proof failed is a failure, and every other "
+        "outcome but ok an error.",
+    .min_operands = 1,
+    .max_operands = 1,
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags,
+    .options_bytes = sizeof(export_flags),
+    .run = run_export,
+};
