@@ -23,8 +23,7 @@ static const plb_flag flags[] = {
      .kind = PLB_FLAG_STRING,
      .offset = offsetof(compare_flags, by),
      .value = "KEY",
-     .help = "compare the cases of one run along stack, batch, size, device, threads, dtype, "
-             "region or settings"},
+     .help = "compare the cases of one run along KEY: see below"},
     {.name = "margin",
      .kind = PLB_FLAG_DOUBLE,
      .offset = offsetof(compare_flags, margin),
@@ -280,17 +279,19 @@ const plb_command plb_cmd_compare = {
     .summary = "say which of two measurements is slower, and how sure that is",
     .operands = "[A [B]]",
     .description =
-        "A and B are runs (their numbers), labels, git revisions, stacks or hashes of cases, as "
-        "`plumb runs` and `plumb show` list them; run:, label:, git:, stack: or case: before a "
-        "name says which is meant. Of two runs, labels or revisions, equal cases are compared; of "
-        "two stacks, cases that are equal but for the stack, in the newest run that has both. "
-        "With --by, the cases of one run (the newest, or A) are compared with each other.\n\n"
-        "The verdict is SAME where the 95 % interval of the ratio of their times lies within the "
-        "margin, SLOWER or FASTER where B differs from A by more than the margin with at most "
-        "0.5 % of such verdicts wrong, and UNSURE otherwise, with what is needed to be sure. "
-        "docs/measuring.md explains it.\n\n"
-        "Exits with 1 if anything is SLOWER, or failed where A did not; 2 if what is asked for "
-        "cannot be compared; 5 if there was nothing to compare.",
+        "A and B are runs (their numbers), labels, git revisions, stacks or hashes of cases,\n"
+        "as `plumb runs` and `plumb show` list them; run:, label:, git:, stack: or case:\n"
+        "before a name says which is meant. Of two runs, labels or revisions, equal cases are\n"
+        "compared; of two stacks, cases that are equal but for the stack, in the newest run\n"
+        "that has both. With --by, the cases of one run (the newest, or A) are compared with\n"
+        "each other along KEY: stack, settings, batch (by time per sample), size, device,\n"
+        "threads, dtype or region.\n\n"
+        "The verdict is SAME where the 95 % interval of the ratio of their times lies within\n"
+        "the margin, SLOWER or FASTER where B differs from A by more than the margin with at\n"
+        "most 0.5 % of such verdicts wrong, and UNSURE otherwise, with what is needed to be\n"
+        "sure. docs/measuring.md explains it.\n\n"
+        "Exits with 1 if anything is SLOWER, or failed where A did not; 2 if what is asked\n"
+        "for cannot be compared; 5 if there was nothing to compare.",
     .max_operands = 2,
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,

@@ -257,10 +257,10 @@ const plb_command plb_cmd_export = {
     .summary = "write a run as JSON, CSV, Markdown or JUnit",
     .operands = "RUN",
     .description =
-        "JSON holds everything, raw samples and fingerprint included, and `plumb import` reads it "
-        "back. CSV and Markdown have a row a case with every key that matters. In JUnit a case "
-        "that was refused is skipped, one whose proof failed is a failure, and every other "
-        "outcome but ok an error.",
+        "JSON holds everything, raw samples and fingerprint included, and `plumb import`\n"
+        "reads it back. CSV and Markdown have a row a case with every key that matters. In\n"
+        "JUnit a case that was refused is skipped, one whose proof failed is a failure, and\n"
+        "every other outcome but ok an error.",
     .min_operands = 1,
     .max_operands = 1,
     .flags = flags,

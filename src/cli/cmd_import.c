@@ -49,8 +49,9 @@ const plb_command plb_cmd_import = {
     .name = "import",
     .summary = "add runs that were exported as JSON to the store",
     .operands = "FILE...",
-    .description = "Each file is one run, as `plumb export RUN --format json` writes it; it is "
-                   "added whole or not at all. A run that the store has already is refused.",
+    .description =
+        "Each file is one run, as `plumb export RUN --format json` writes it; it is added\n"
+        "whole or not at all. A run that the store has already is refused.",
     .min_operands = 1,
     .max_operands = -1,
     .flags = flags,

@@ -87,8 +87,9 @@ out:
 const plb_command plb_cmd_runs = {
     .name = "runs",
     .summary = "list what was measured",
-    .description = "The newest run comes first. `plumb show RUN` shows one; `plumb compare A B` "
-                   "compares two.",
+    .description =
+        "The newest run comes first. `plumb show RUN` shows one; `plumb compare A B` compares\n"
+        "two.",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(runs_flags),

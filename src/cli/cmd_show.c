@@ -250,9 +250,9 @@ const plb_command plb_cmd_show = {
     .summary = "show a run or a case, down to its samples",
     .operands = "RUN|CASE",
     .description =
-        "RUN is a number, label or git revision of `plumb runs`; CASE the hash that `plumb show "
-        "RUN` lists, or its beginning. Of a case the newest measurement is shown, with the curve "
-        "of each start from its first call on.\n\n"
+        "RUN is a number, label or git revision of `plumb runs`; CASE the hash that `plumb\n"
+        "show RUN` lists, or its beginning. Of a case the newest measurement is shown, with\n"
+        "the curve of each start from its first call on.\n\n"
         "With --json: the document that `plumb export` writes, of the run that has it.",
     .min_operands = 1,
     .max_operands = 1,
