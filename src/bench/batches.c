@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/batches.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/alloc.h"
+#include "base/core/hash.h"
+#include "base/core/philox.h"
+#include "base/core/status.h"
+
+enum { ALIGN = 64, SMALL_BYTES = 1 << 20 };
+static const uint64_t seed = UINT64_C(0x706c756d62); // of all batches
+
+static void draw_normal(float *to, int64_t count) {
+    const double turn = 6.283185307179586;
+    for (int64_t i = 0; i < count; i += 2) { // Box and Muller 1958
+        plb_philox_block b = plb_philox(seed, (uint64_t)i, 0);
+        double r = sqrt(-2 * log(plb_uniform_open(b.word[0])));
+        double angle = turn * plb_uniform_open(b.word[1]);
+        to[i] = (float)(r * cos(angle));
+        if (i + 1 < count) to[i + 1] = (float)(r * sin(angle));
+    }
+}
+
+static void draw_classes(int64_t *to, int64_t count, int64_t classes) {
+    for (int64_t i = 0; i < count; i++) {
+        to[i] = (int64_t)(plb_philox(seed, (uint64_t)i, 1).word[0] % (uint64_t)classes);
+    }
+}
+
+static size_t row_bytes(const plb_facts *facts, int input) {
+    int64_t count = plb_shape_count(&facts->input[input].shape) / facts->batch;
+    return (size_t)count * plb_dtype_size(facts->input[input].dtype);
+}
+
+// Enough rows that three sets of slots besides the first can be new.
+static int64_t pool_rows(const plb_batches *b) {
+    if (b->batch == 1) return (int64_t)PLB_BATCHES_ARRANGEMENTS * b->n_slots;
+    int64_t sources = (2 * b->n_slots + b->batch - 1) / b->batch;
+    return (sources < 2 ? 2 : sources) * b->batch;
+}
+
+plb_status plb_batches_new(const plb_facts *facts, plb_batches *out) {
+    plb_batches *b = out;
+    *b = (plb_batches){
+        .batch = facts->batch, .training = facts->training, .n_inputs = facts->n_inputs};
+    for (int i = 0; i < b->n_inputs; i++) b->row_bytes[i] = row_bytes(facts, i);
+    size_t fit = SMALL_BYTES / (b->row_bytes[0] * (size_t)b->batch + 1);
+    b->n_slots = fit < 2 ? 2 : fit > PLB_BATCHES_MAX_SLOTS ? PLB_BATCHES_MAX_SLOTS : (int)fit;
+    b->rows = pool_rows(b);
+    uint64_t hash = PLB_HASH_SEED;
+    for (int i = 0; i < b->n_inputs; i++) {
+        size_t bytes = (size_t)b->rows * b->row_bytes[i];
+        b->pool[i] = plb_alloc_slab(bytes + 1);
+        if (!b->pool[i]) {
+            plb_batches_free(b);
+            return plb_fail(PLB_ENOMEM, "out of memory for batches");
+        }
+        if (facts->input[i].dtype == PLB_F32) {
+            draw_normal((float *)(void *)b->pool[i], (int64_t)(bytes / sizeof(float)));
+        } else {
+            draw_classes((int64_t *)(void *)b->pool[i], b->rows, facts->classes);
+        }
+        hash = plb_hash_bytes(hash, b->pool[i], bytes);
+    }
+    snprintf(b->digest, sizeof b->digest, "%016" PRIx64, hash);
+    return PLB_OK;
+}
+
+void plb_batches_free(plb_batches *b) {
+    for (int i = 0; i < PLB_FACTS_MAX_INPUTS; i++) plb_free(b->pool[i]);
+    *b = (plb_batches){0};
+}
+
+// ---------------------------------------------------------------------------- arrangements
+// Batches of one row: other rows. Others: rows turned by one, backwards, or both.
+int64_t plb_batches_source(const plb_batches *b, int slot, int arrangement) {
+    int64_t shift = b->batch == 1 ? (int64_t)arrangement * b->n_slots : 0;
+    return (slot + shift) % (b->rows / b->batch);
+}
+
+int64_t plb_batches_row(const plb_batches *b, int slot, int arrangement, int64_t row) {
+    int64_t first = plb_batches_source(b, slot, arrangement) * b->batch;
+    if (b->batch == 1) return first;
+    int64_t turn = arrangement & 1;
+    if (arrangement & 2) row = b->batch - 1 - row;
+    if (b->training) return first + (row + turn) % b->batch; // the batch's own rows
+    return (first + row + turn) % b->rows;
+}
+
+// ---------------------------------------------------------------------------- shared memory
+static size_t input_bytes(const plb_batches *b, int input) {
+    size_t bytes = (size_t)b->batch * b->row_bytes[input];
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+size_t plb_batches_bytes(const plb_batches *b) {
+    size_t bytes = 0;
+    for (int i = 0; i < b->n_inputs; i++) bytes += input_bytes(b, i);
+    return bytes;
+}
+
+size_t plb_batches_offset(const plb_batches *b, int slot, int input) {
+    size_t offset = (size_t)slot * plb_batches_bytes(b);
+    for (int i = 0; i < input; i++) offset += input_bytes(b, i);
+    return offset;
+}
+
+plb_status plb_batches_fill(const plb_batches *b, plb_client *client, int slot, int arrangement) {
+    PLB_TRY(plb_segment_reserve(&client->in, (size_t)b->n_slots * plb_batches_bytes(b)));
+    for (int i = 0; i < b->n_inputs; i++) {
+        uint8_t *to = client->in.bytes + plb_batches_offset(b, slot, i);
+        for (int64_t row = 0; row < b->batch; row++) {
+            size_t from = (size_t)plb_batches_row(b, slot, arrangement, row) * b->row_bytes[i];
+            memcpy(to + (size_t)row * b->row_bytes[i], b->pool[i] + from, b->row_bytes[i]);
+        }
+    }
+    return PLB_OK;
+}
+
+static json_t *describe_input(const plb_batches *b, const plb_facts *facts, int i) {
+    json_t *shape = json_array(), *offsets = json_array();
+    for (int k = 0; k < facts->input[i].shape.rank; k++) {
+        json_array_append_new(shape, json_integer(facts->input[i].shape.dim[k]));
+    }
+    for (int slot = 0; slot < b->n_slots; slot++) {
+        json_array_append_new(offsets, json_integer((json_int_t)plb_batches_offset(b, slot, i)));
+    }
+    return json_pack("{s:s,s:s,s:o,s:o}", "name", facts->input[i].name, "dtype",
+                     plb_dtype_name(facts->input[i].dtype), "shape", shape, "offsets", offsets);
+}
+
+json_t *plb_batches_describe(const plb_batches *b, const plb_facts *facts) {
+    json_t *list = json_array();
+    for (int i = 0; i < b->n_inputs; i++) {
+        if (json_array_append_new(list, describe_input(b, facts, i))) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}

@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: Apache-2.0
+// A group of cases that differ in their stack. A start: one worker a stack comes up, is loaded,
+// makes its first call, is proven and audited (in the first start), warms up, and is stopped
+// (SIGSTOP); when all are warm, blocks are taken in palindromes, A B C C B A, until every series has
+// enough. What breaks ends its own case and nobody else's.
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
+#include "base/core/status.h"
+#include "bench/matrix.h"
+#include "bench/usage.h"
+
+typedef struct member {
+    plb_bench_case *c;
+    plb_client client;
+    plb_series *series;
+    plb_load load;
+    int64_t start_id;
+    bool open;           // the store has a start of it that has not ended
+    double iteration_ns; // about
+    plb_store_start_end end;
+    plb_stop stop;
+    char *memory; // JSON
+} member;
+
+typedef struct runner {
+    plb_bench *b;
+    plb_group *g;
+    int start; // number of the start
+} runner;
+
+static uint64_t draw(plb_bench *b) { // xorshift64 (Marsaglia 2003)
+    b->chance ^= b->chance << 13, b->chance ^= b->chance >> 7, b->chance ^= b->chance << 17;
+    return b->chance;
+}
+
+// ---------------------------------------------------------------------------- ends
+static plb_status end_start(const runner *r, member *m) {
+    if (!m->open) return PLB_OK;
+    m->open = false;
+    m->end.outcome = plb_outcome_name(m->c->failure.outcome);
+    m->end.memory = m->memory, m->end.ran = m->c->ran;
+    m->end.stop = plb_stop_name(m->stop);
+    return plb_store_end_start(r->b->store, m->start_id, &m->end);
+}
+
+static void clear(member *m) {
+    plb_client_stop(&m->client);
+    plb_series_free(m->series);
+    free(m->memory);
+    m->series = NULL, m->memory = NULL;
+}
+
+// A case's own failure ends the case and is no failure here; anything else is passed on.
+static plb_status settle(const runner *r, member *m, plb_status status) {
+    if (status == PLB_OK) return PLB_OK;
+    if (status != PLB_EBROKEN || m->client.failure.outcome == PLB_OUTCOME_OK) {
+        plb_status unused = end_start(r, m);
+        (void)unused; // the store may be what failed
+        return status;
+    }
+    m->c->failure = m->client.failure;
+    plb_client_log_tail(&m->client, m->c->log, sizeof m->c->log);
+    PLB_TRY(end_start(r, m));
+    clear(m);
+    return plb_bench_end_case(r->b, m->c);
+}
+
+static plb_status not_equal(member *m) {
+    return plb_failure_set(&m->client.failure, PLB_OUTCOME_INVALID, "%s", m->c->proof.reason);
+}
+
+// ---------------------------------------------------------------------------- proof
+static double block_limit_s(const runner *r, const member *m, double n) {
+    double expected = n * m->iteration_ns / 1e9, least = r->b->options.timeout_s;
+    double limit = 30 + 50 * expected;
+    return fmin(limit, fmax(least, 5 * expected));
+}
+
+static plb_load load_of(const runner *r, const member *m, bool proof) {
+    plb_group *g = r->g;
+    bool small = proof && g->small_proof;
+    return (plb_load){.c = &m->c->c,
+                      .facts = small ? &g->proof_facts : &g->facts,
+                      .batches = small ? &g->proof_batches : &g->batches,
+                      .weights = g->weights,
+                      .dropout = !(proof && g->facts.training),
+                      .limit_s = r->b->options.timeout_s};
+}
+
+// Computed when the first worker of the group asks for it.
+static plb_status need_reference(const runner *r, const member *m) {
+    plb_group *g = r->g;
+    if (g->has_reference) return PLB_OK;
+    plb_case c = m->c->c;
+    plb_load load = load_of(r, m, true);
+    plb_case_init(&c);
+    snprintf(c.model, sizeof c.model, "%s", g->c.model);
+    snprintf(c.task, sizeof c.task, "%s", g->c.task);
+    c.batch = g->c.batch, c.size = g->c.size, c.classes = g->c.classes;
+    c.threads = g->c.threads;
+    load.c = &c;
+    plb_bench_tell(r->b, PLB_BENCH_PROGRESS, m->c, "reference");
+    PLB_TRY(plb_bench_start_reference(r->b));
+    PLB_TRY(plb_reference_get(&r->b->reference, &load, r->b->cache, r->b->options.proof_budget_s,
+                              &g->reference));
+    g->has_reference = true;
+    return PLB_OK;
+}
+
+// Of a training step that is too dear in f64: the largest batch that is not.
+static plb_status choose_proof_batch(const runner *r) {
+    plb_group *g = r->g;
+    int64_t batch = g->facts.batch;
+    g->proof_facts = g->facts;
+    while (g->facts.training && batch > 2 &&
+           !plb_reference_affords(&g->proof_facts, r->b->options.proof_budget_s)) {
+        batch = (batch + 1) / 2;
+        g->proof_facts.flops = g->facts.flops * (double)batch / (double)g->facts.batch;
+    }
+    if (batch == g->facts.batch) return PLB_OK;
+    PLB_TRY(plb_bench_start_reference(r->b));
+    PLB_TRY(
+        plb_facts_ask(&r->b->reference, g->c.model, g->c.task, batch, g->c.size, &g->proof_facts));
+    g->small_proof = true;
+    return plb_batches_new(&g->proof_facts, &g->proof_batches);
+}
+
+static plb_status load_again(member *m, const plb_load *load) {
+    plb_loaded ignored;
+    return plb_load_send(&m->client, load, &ignored);
+}
+
+// Any way it ends, the worker is loaded as `m->load` says afterwards.
+static plb_status prove(const runner *r, member *m) {
+    const plb_load proof_load = load_of(r, m, true);
+    plb_proof *proof = &m->c->proof;
+    bool again =
+        proof_load.batches != m->load.batches || (r->g->facts.training && r->g->facts.dropout);
+    PLB_TRY(need_reference(r, m));
+    plb_bench_tell(r->b, PLB_BENCH_PROGRESS, m->c, "proof");
+    if (r->g->facts.training && r->g->facts.dropout) {
+        PLB_TRY(plb_proof_randomness(&m->client, &m->load, proof));
+    }
+    if (again) PLB_TRY(load_again(m, &proof_load));
+    PLB_TRY(plb_proof_run(&m->client, &proof_load, &r->g->reference, proof));
+    if (proof->reason[0]) proof->equal = false;
+    if (r->g->small_proof) proof->rows = r->g->proof_facts.batch;
+    if (!proof->equal) return not_equal(m);
+    return again ? load_again(m, &m->load) : PLB_OK;
+}
+
+// ---------------------------------------------------------------------------- coming up
+static int64_t known(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    return json_is_integer(value) && json_integer_value(value) >= 0 ? json_integer_value(value)
+                                                                    : -1;
+}
+
+static int64_t device_peak(const json_t *answer) {
+    const json_t *devices = json_object_get(answer, "devices");
+    int64_t sum = 0;
+    for (size_t i = 0; i < json_array_size(devices); i++) {
+        int64_t peak = known(json_array_get(devices, i), "allocated_peak_bytes");
+        if (peak < 0) return -1;
+        sum += peak;
+    }
+    return json_array_size(devices) ? sum : -1;
+}
+
+static plb_status ask_memory(const runner *r, member *m) {
+    json_t *answer = NULL;
+    PLB_TRY(plb_client_ask(&m->client, json_pack("{s:s}", "type", "memory"),
+                           r->b->options.timeout_s, "memory", &answer));
+    m->end.peak_rss_bytes = known(answer, "peak_rss_bytes");
+    m->end.device_peak_bytes = device_peak(answer);
+    if (r->start == 0) {
+        m->c->peak_rss_bytes = m->end.peak_rss_bytes;
+        m->c->device_peak_bytes = m->end.device_peak_bytes;
+        m->c->planned_bytes = known(answer, "planned_bytes");
+    }
+    free(m->memory);
+    m->memory = json_dumps(answer, JSON_COMPACT);
+    json_decref(answer);
+    return PLB_OK;
+}
+
+// The first call, and a second look for a guess at an iteration's length.
+static plb_status first_calls(const runner *r, member *m) {
+    const plb_load *load = &m->load;
+    plb_block_request request = {.n = 1,
+                                 .check = -1,
+                                 .region = load->c->region,
+                                 .n_slots = 2,
+                                 .restart = load->facts->training,
+                                 .limit_s = r->b->options.timeout_s};
+    plb_block block;
+    PLB_TRY(plb_block_take(&m->client, &request, &block));
+    m->end.first_call_ns = block.samples_ns[0];
+    if (block.compile_ns >= 0) m->end.compile_ns = block.compile_ns;
+    if (r->start == 0) {
+        m->c->first_call_ns = m->end.first_call_ns, m->c->compile_ns = m->end.compile_ns;
+    }
+    request.n = 3;
+    PLB_TRY(plb_block_take(&m->client, &request, &block));
+    double least = HUGE_VAL;
+    for (int64_t i = 0; i < block.count; i++) {
+        least = fmin(least, (double)block.samples_ns[i] / (double)block.iterations_per_sample);
+    }
+    m->iteration_ns = least;
+    return PLB_OK;
+}
+
+static plb_status open_start(const runner *r, member *m, int64_t group) {
+    m->end = (plb_store_start_end){.warmup_iterations = -1,
+                                   .load_ns = -1,
+                                   .first_call_ns = -1,
+                                   .compile_ns = -1,
+                                   .peak_rss_bytes = -1,
+                                   .device_peak_bytes = -1};
+    m->stop = PLB_STOP_NOT_YET;
+    if (!r->b->store) return PLB_OK;
+    PLB_TRY(plb_store_begin_start(r->b->store, m->c->measurement, r->start, group, &m->start_id));
+    m->open = true;
+    return PLB_OK;
+}
+
+static plb_status start_worker(const runner *r, member *m) {
+    const plb_bench_options *o = &r->b->options;
+    const plb_client_options options = {.threads = (int)m->c->c.threads,
+                                        .memory_limit_bytes = o->memory_limit_bytes,
+                                        .cache = r->b->cache,
+                                        .hello_s = fmin(o->timeout_s, 120),
+                                        .interrupted = o->interrupted,
+                                        .context = o->context};
+    plb_loaded loaded;
+    plb_bench_tell(r->b, PLB_BENCH_PROGRESS, m->c, "load");
+    PLB_TRY(plb_client_start(&m->client, m->c->stack, &options));
+    if (!m->c->versions) {
+        m->c->versions = json_dumps(json_object_get(m->client.hello, "versions"), JSON_COMPACT);
+    }
+    m->load = load_of(r, m, false);
+    PLB_TRY(plb_load_send(&m->client, &m->load, &loaded));
+    m->end.load_ns = loaded.load_ns, m->end.compile_ns = loaded.compile_ns;
+    if (r->start == 0) m->c->load_ns = loaded.load_ns;
+    return PLB_OK;
+}
+
+// ---------------------------------------------------------------------------- blocks
+static plb_status store_block(const runner *r, const member *m, const plb_block *block,
+                              plb_series_phase phase, int64_t sweep) {
+    const plb_store_block row = {.kind =
+                                     phase == PLB_PHASE_WARMUP ? PLB_BLOCK_WARMUP : PLB_BLOCK_TIMED,
+                                 .sweep = phase == PLB_PHASE_WARMUP ? -1 : sweep,
+                                 .began_ns = m->client.asked_ns,
+                                 .iterations_per_sample = block->iterations_per_sample,
+                                 .marks = block->recompiled > 0 ? PLB_MARK_RECOMPILED : 0,
+                                 .samples_ns = block->samples_ns,
+                                 .count = (size_t)block->count};
+    return plb_store_add_block(r->b->store, m->start_id, &row);
+}
+
+// One block of the series' choosing, of which one iteration is checked.
+static plb_status take_block(const runner *r, member *m, int64_t sweep) {
+    const plb_load *load = &m->load;
+    int64_t n = plb_series_next(m->series);
+    bool training = load->facts->training;
+    int64_t choices = training && n > PLB_REFERENCE_STEPS ? PLB_REFERENCE_STEPS : n;
+    plb_block_request request = {.n = n,
+                                 .region = load->c->region,
+                                 .n_slots = 2,
+                                 .check = (int64_t)(draw(r->b) % (uint64_t)choices),
+                                 .restart = training,
+                                 .limit_s = block_limit_s(r, m, (double)n)};
+    plb_block block;
+    plb_series_phase phase = plb_series_phase_of(m->series);
+    if (strcmp(load->c->region, "queued") == 0) request.check = n - 1;
+    PLB_TRY(plb_block_take(&m->client, &request, &block));
+    PLB_TRY(store_block(r, m, &block, phase, sweep));
+    PLB_TRY(plb_series_append(m->series, block.samples_ns, (size_t)block.count,
+                              block.iterations_per_sample));
+    plb_proof_check_block(load, &r->g->reference, &block, 0, request.check, !r->g->small_proof,
+                          &m->c->proof);
+    return m->c->proof.reason[0] ? not_equal(m) : PLB_OK;
+}
+
+static plb_status warm_up(const runner *r, member *m) {
+    const plb_bench_options *o = &r->b->options;
+    const plb_series_options options = {.precision = o->precision,
+                                        .time_ns = (int64_t)(o->time_s / o->starts * 1e9),
+                                        .queued = strcmp(m->c->c.region, "queued") == 0};
+    plb_series_summary summary;
+    char title[256];
+    m->series = plb_series_new(&options);
+    if (!m->series) return plb_fail(PLB_ENOMEM, "out of memory for samples");
+    plb_bench_tell(r->b, PLB_BENCH_PROGRESS, m->c, "warm-up");
+    while (plb_series_phase_of(m->series) == PLB_PHASE_WARMUP) PLB_TRY(take_block(r, m, -1));
+    plb_series_summarize(m->series, &summary);
+    m->end.warmup_iterations = summary.warmup_iterations;
+    m->c->warmup_iterations = summary.warmup_iterations;
+    m->c->steady = m->end.steady = summary.steady;
+    if (options.queued) return PLB_OK;
+    plb_case_title(&m->c->c, title, sizeof title);
+    if (plb_clock_check(&r->b->clock, m->iteration_ns, o->precision, title) == PLB_OK) {
+        return PLB_OK;
+    }
+    snprintf(m->client.failure.kind, sizeof m->client.failure.kind, "clock");
+    return plb_failure_set(&m->client.failure, PLB_OUTCOME_REFUSED, "%s", plb_error_text());
+}
+
+static plb_status bring_up(const runner *r, member *m, int64_t group) {
+    plb_bench *b = r->b;
+    PLB_TRY(open_start(r, m, group));
+    PLB_TRY(start_worker(r, m));
+    PLB_TRY(first_calls(r, m));
+    if (r->start == 0) {
+        PLB_TRY(ask_memory(r, m));
+        PLB_TRY(prove(r, m));
+        if (b->options.verify) return PLB_OK;
+        if (!b->options.no_audit) {
+            plb_bench_tell(b, PLB_BENCH_PROGRESS, m->c, "audit");
+            PLB_TRY(plb_audit_run(&m->client, &m->load, &r->g->reference, !r->g->small_proof,
+                                  m->iteration_ns, &m->c->proof, &m->c->audit));
+            m->c->audited = true;
+            if (m->c->proof.reason[0]) return not_equal(m);
+        }
+    }
+    PLB_TRY(warm_up(r, m));
+    plb_process_pause(&m->client.process, true);
+    return PLB_OK;
+}
+
+// ---------------------------------------------------------------------------- timing
+static bool is_alive(const member *m) {
+    return !m->c->ended && m->series;
+}
+
+static plb_status turn(const runner *r, member *m, int64_t sweep) {
+    if (!is_alive(m)) return PLB_OK;
+    plb_process_pause(&m->client.process, false);
+    plb_status status = take_block(r, m, sweep);
+    if (!status) plb_process_pause(&m->client.process, true);
+    return settle(r, m, status);
+}
+
+static bool all_stopped(member *members, int n) {
+    bool stopped = true;
+    for (int i = 0; i < n; i++) {
+        if (!is_alive(&members[i])) continue;
+        members[i].stop = plb_series_stop_of(members[i].series);
+        stopped &= members[i].stop != PLB_STOP_NOT_YET;
+    }
+    return stopped;
+}
+
+static plb_status take_sweeps(const runner *r, member *members, int n) {
+    for (int64_t sweep = 0; !all_stopped(members, n); sweep++) {
+        for (int i = 0; i < n; i++) {
+            if (is_alive(&members[i])) {
+                plb_bench_tell(r->b, PLB_BENCH_PROGRESS, members[i].c, "samples");
+            }
+            PLB_TRY(turn(r, &members[i], sweep));
+        }
+        for (int i = n - 1; i >= 0; i--) PLB_TRY(turn(r, &members[i], sweep));
+    }
+    return PLB_OK;
+}
+
+// What is asked once all samples are there.
+static plb_status close_member(const runner *r, member *m) {
+    json_t *ran = NULL;
+    plb_process_pause(&m->client.process, false);
+    if (r->g->facts.training && !r->b->options.verify) {
+        PLB_TRY(plb_proof_moved(&m->client, &m->load, &r->g->reference, &m->c->proof));
+        if (m->c->proof.reason[0]) {
+            m->c->proof.equal = false;
+            return not_equal(m);
+        }
+    }
+    plb_status status = plb_audit_ran(&m->client, &m->c->c, &ran);
+    free(m->c->ran);
+    m->c->ran = ran ? json_dumps(ran, JSON_COMPACT) : NULL;
+    json_decref(ran);
+    PLB_TRY(status);
+    if (r->start > 0) PLB_TRY(ask_memory(r, m));
+    snprintf(m->c->stop, sizeof m->c->stop, "%s", plb_stop_name(m->stop));
+    m->c->starts = r->start + 1;
+    PLB_TRY(end_start(r, m));
+    clear(m);
+    return PLB_OK;
+}
+
+static plb_status run_members(const runner *r, member *members, int n) {
+    if (!r->b->options.verify) PLB_TRY(take_sweeps(r, members, n));
+    for (int i = 0; i < n; i++) {
+        if (members[i].c->ended || !members[i].client.stack) continue;
+        PLB_TRY(settle(r, &members[i], close_member(r, &members[i])));
+    }
+    return PLB_OK;
+}
+
+// As many workers live together as fit into two thirds of the memory.
+static plb_status run_start(const runner *r, member *members, int n) {
+    const int64_t budget = r->b->options.memory_limit_bytes / 3 * 2;
+    for (int first = 0, last; first < n; first = last) {
+        int64_t used = 0, most = 0, group = -1;
+        if (r->b->store) PLB_TRY(plb_store_new_group(r->b->store, r->b->run_id, &group));
+        for (last = first; last < n && (last == first || used + most <= budget); last++) {
+            member *m = &members[last];
+            if (m->c->ended) continue;
+            PLB_TRY(settle(r, m, bring_up(r, m, group)));
+            int64_t rss = m->client.stack ? plb_usage_tree_rss(m->client.process.worker) : 0;
+            used += rss;
+            if (rss > most) most = rss;
+        }
+        PLB_TRY(run_members(r, members + first, last - first));
+    }
+    return PLB_OK;
+}
+
+plb_status plb_group_run(plb_bench *b, plb_group *g) {
+    member *members = plb_alloc_array((size_t)g->count, sizeof *members);
+    runner r = {.b = b, .g = g};
+    plb_status status;
+    if (!members) return plb_fail(PLB_ENOMEM, "out of memory for workers");
+    for (int i = 0; i < g->count; i++) members[i].c = &b->cases[g->first + i];
+    PLB_TRY_OUT(choose_proof_batch(&r));
+    int starts = b->options.verify ? 1 : b->options.starts;
+    for (r.start = 0; r.start < starts; r.start++) PLB_TRY_OUT(run_start(&r, members, g->count));
+    for (int i = 0; i < g->count; i++) PLB_TRY_OUT(plb_bench_end_case(b, members[i].c));
+out:
+    for (int i = 0; i < g->count; i++) clear(&members[i]);
+    plb_free(members);
+    return status;
+}

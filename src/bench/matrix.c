@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/matrix.h"
+
+#include <math.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/core/alloc.h"
+#include "base/core/status.h"
+#include "base/core/strbuf.h"
+#include "base/machine.h"
+
+// ---------------------------------------------------------------------------- words
+static plb_status check_words(const char *flag, const plb_words *words, const char *const *legal,
+                              size_t count) {
+    for (int i = 0; i < words->count; i++) {
+        bool found = false;
+        for (size_t k = 0; k < count; k++) found |= strcmp(words->word[i], legal[k]) == 0;
+        if (found) continue;
+        const char *nearest = plb_nearest_name(words->word[i], legal, count);
+        plb_strbuf list = {0};
+        for (size_t k = 0; k < count; k++) {
+            plb_strbuf_printf(&list, "%s%s", k ? ", " : "", legal[k]);
+        }
+        plb_status status = plb_fail(PLB_EINVAL, "--%s %s: expected %s%s%s%s", flag, words->word[i],
+                                     list.text ? list.text : "", nearest ? "; did you mean " : "",
+                                     nearest ? nearest : "", nearest ? "?" : "");
+        plb_strbuf_free(&list);
+        return status;
+    }
+    return PLB_OK;
+}
+
+static plb_status check_numbers(const char *flag, const plb_words *words, int64_t least) {
+    for (int i = 0; i < words->count; i++) {
+        char *end;
+        long long value = strtoll(words->word[i], &end, 10);
+        if (*words->word[i] && !*end && value >= least && value <= 1 << 20) continue;
+        return plb_fail(PLB_EINVAL, "--%s %s: expected numbers from %lld to %d", flag,
+                        words->word[i], (long long)least, 1 << 20);
+    }
+    return PLB_OK;
+}
+
+#define CHECK_WORDS(flag, words, ...)                                    \
+    PLB_TRY(check_words(flag, words, (const char *const[]){__VA_ARGS__}, \
+                        sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)))
+
+static plb_status check_options(const plb_bench_options *o) {
+    CHECK_WORDS("task", &o->tasks, "infer", "train");
+    CHECK_WORDS("dtype", &o->dtypes, "f32", "bf16", "f16");
+    CHECK_WORDS("math", &o->maths, "f32", "tf32");
+    CHECK_WORDS("autocast", &o->autocasts, "none", "bf16", "f16");
+    CHECK_WORDS("region", &o->regions, "latency", "queued", "host", "return");
+    for (int i = 0; i < o->devices.count; i++) {
+        const char *d = o->devices.word[i];
+        bool good =
+            strcmp(d, "cpu") == 0 || strcmp(d, "cuda") == 0 ||
+            (strncmp(d, "cuda:", 5) == 0 && d[5] && strspn(d + 5, "0123456789") == strlen(d + 5));
+        if (!good) return plb_fail(PLB_EINVAL, "--device %s: expected cpu, cuda or cuda:N", d);
+    }
+    PLB_TRY(check_numbers("batch", &o->batches, 1));
+    PLB_TRY(check_numbers("size", &o->sizes, 1));
+    return check_numbers("threads", &o->threads, 1);
+}
+
+// ---------------------------------------------------------------------------- cases
+static plb_status grow(void *array_pointer, int *capacity, int need, size_t size_bytes) {
+    void *array;
+    memcpy(&array, array_pointer, sizeof array);
+    if (need <= *capacity) return PLB_OK;
+    int more = *capacity ? 2 * *capacity : 64;
+    array = plb_realloc_array(array, (size_t)more, size_bytes);
+    if (!array) return plb_fail(PLB_ENOMEM, "out of memory for cases");
+    memcpy(array_pointer, &array, sizeof array);
+    *capacity = more;
+    return PLB_OK;
+}
+
+// "STACK.key=value" for this stack.
+static plb_status apply_setting(plb_case *c, const char *word) {
+    const char *dot = strchr(word, '.'), *equals = strchr(word, '=');
+    size_t n = strlen(c->stack);
+    if (!dot || !equals || equals < dot + 2 || dot == word) {
+        return plb_fail(PLB_EINVAL, "--set %s: expected STACK.key=value", word);
+    }
+    if ((size_t)(dot - word) != n || strncmp(word, c->stack, n) != 0) return PLB_OK;
+    char key[48];
+    snprintf(key, sizeof key, "%.*s", (int)(equals - dot - 1), dot + 1);
+    return plb_case_set(c, key, equals + 1);
+}
+
+static plb_status check_setting_stacks(const plb_bench *b) {
+    for (int i = 0; i < b->options.settings.count; i++) {
+        const plb_stack *stack;
+        char name[64];
+        const char *word = b->options.settings.word[i];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "."), word);
+        PLB_TRY(plb_stacks_get(&b->stacks, name, &stack));
+    }
+    return PLB_OK;
+}
+
+static plb_status add_case(plb_bench *b, plb_group *group, const plb_stack *stack) {
+    PLB_TRY(grow(&b->cases, &b->case_capacity, b->case_count + 1, sizeof *b->cases));
+    plb_bench_case *c = &b->cases[b->case_count];
+    *c = (plb_bench_case){.c = group->c,
+                          .stack = stack,
+                          .group = b->group_count,
+                          .load_ns = -1,
+                          .first_call_ns = -1,
+                          .compile_ns = -1,
+                          .peak_rss_bytes = -1,
+                          .device_peak_bytes = -1,
+                          .planned_bytes = -1,
+                          .median_ns = (double)NAN,
+                          .low_ns = (double)NAN,
+                          .high_ns = (double)NAN};
+    snprintf(c->c.stack, sizeof c->c.stack, "%s", stack->name);
+    for (int i = 0; i < b->options.settings.count; i++) {
+        PLB_TRY(apply_setting(&c->c, b->options.settings.word[i]));
+    }
+    b->case_count++, group->count++;
+    return PLB_OK;
+}
+
+static bool wants_all(const plb_words *stacks) {
+    return stacks->count == 0 || (stacks->count == 1 && strcmp(stacks->word[0], "all") == 0);
+}
+
+static plb_status add_cases(plb_bench *b, plb_group *group) {
+    const plb_words *asked = &b->options.stacks;
+    group->first = b->case_count;
+    if (wants_all(asked)) {
+        for (size_t i = 0; i < b->stacks.count; i++) {
+            PLB_TRY(add_case(b, group, &b->stacks.list[i]));
+        }
+        return PLB_OK;
+    }
+    for (int i = 0; i < asked->count; i++) {
+        const plb_stack *stack;
+        PLB_TRY(plb_stacks_get(&b->stacks, asked->word[i], &stack));
+        PLB_TRY(add_case(b, group, stack));
+    }
+    return PLB_OK;
+}
+
+// ---------------------------------------------------------------------------- expansion
+// One digit a flag, counted like a number: the last flag runs fastest.
+enum { MODEL, TASK, DEVICE, BATCH, SIZE, DTYPE, MATH, AUTOCAST, REGION, THREADS, AXES };
+
+typedef struct axis {
+    plb_words words;
+} axis;
+
+static void set_axis(plb_words *out, const plb_words *asked, const char *fallback) {
+    *out = *asked;
+    if (!out->count) out->word[0] = fallback, out->count = 1;
+}
+
+static plb_status fill_group(plb_bench *b, const axis *axes, const int *digit, plb_group *g) {
+    const char *word[AXES];
+    plb_case *c = &g->c;
+    for (int i = 0; i < AXES; i++) word[i] = axes[i].words.word[digit[i]];
+    *g = (plb_group){0};
+    plb_case_init(c);
+    PLB_TRY(plb_bench_start_reference(b));
+    plb_status status = plb_facts_ask(&b->reference, word[MODEL], word[TASK], atoll(word[BATCH]),
+                                      atoll(word[SIZE]), &g->facts);
+    if (status && b->reference.failure.outcome == PLB_OUTCOME_REFUSED) {
+        return plb_fail(PLB_EINVAL, "%s", b->reference.failure.reason);
+    }
+    PLB_TRY(status);
+    snprintf(c->model, sizeof c->model, "%s", word[MODEL]);
+    snprintf(c->task, sizeof c->task, "%s", word[TASK]);
+    snprintf(c->device, sizeof c->device, "%s",
+             strcmp(word[DEVICE], "cuda") == 0 ? "cuda:0" : word[DEVICE]);
+    snprintf(c->dtype, sizeof c->dtype, "%s", word[DTYPE]);
+    snprintf(c->math, sizeof c->math, "%s", word[MATH]);
+    snprintf(c->autocast, sizeof c->autocast, "%s", word[AUTOCAST]);
+    snprintf(c->region, sizeof c->region, "%s", word[REGION]);
+    c->batch = g->facts.batch, c->size = g->facts.size, c->classes = g->facts.classes;
+    c->threads = atoll(word[THREADS]);
+    if (c->threads < 1) c->threads = plb_machine_threads();
+    return PLB_OK;
+}
+
+static bool count_up(const axis *axes, int *digit) {
+    for (int i = AXES - 1; i >= 0; i--) {
+        if (++digit[i] < axes[i].words.count) return true;
+        digit[i] = 0;
+    }
+    return false;
+}
+
+plb_status plb_matrix_expand(plb_bench *b) {
+    const plb_bench_options *o = &b->options;
+    axis axes[AXES];
+    int digit[AXES] = {0};
+    PLB_TRY(check_options(o));
+    PLB_TRY(check_setting_stacks(b));
+    if (o->model_count < 1 || o->model_count > PLB_BENCH_MAX_WORDS) {
+        return plb_fail(PLB_EINVAL, "expected 1 to %d models", PLB_BENCH_MAX_WORDS);
+    }
+    for (int i = 0; i < o->model_count; i++) axes[MODEL].words.word[i] = o->models[i];
+    axes[MODEL].words.count = o->model_count;
+    set_axis(&axes[TASK].words, &o->tasks, "infer");
+    set_axis(&axes[DEVICE].words, &o->devices, "cpu");
+    set_axis(&axes[BATCH].words, &o->batches, "0");
+    set_axis(&axes[SIZE].words, &o->sizes, "0");
+    set_axis(&axes[DTYPE].words, &o->dtypes, "f32");
+    set_axis(&axes[MATH].words, &o->maths, "f32");
+    set_axis(&axes[AUTOCAST].words, &o->autocasts, "none");
+    set_axis(&axes[REGION].words, &o->regions, "latency");
+    set_axis(&axes[THREADS].words, &o->threads, "0");
+    do {
+        PLB_TRY(grow(&b->groups, &b->group_capacity, b->group_count + 1, sizeof *b->groups));
+        plb_group *group = &b->groups[b->group_count];
+        PLB_TRY(fill_group(b, axes, digit, group));
+        PLB_TRY(add_cases(b, group));
+        b->group_count++;
+    } while (count_up(axes, digit));
+    return PLB_OK;
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Expansion of what a user asked for into groups of cases, and the insides of a bench.
+#ifndef PLB_BENCH_MATRIX_H
+#define PLB_BENCH_MATRIX_H
+
+#include "base/core/arena.h"
+#include "bench/bench.h"
+#include "bench/fingerprint.h"
+
+// Cases that differ only in their stack and its settings.
+typedef struct plb_group {
+    plb_case c; // without a stack
+    plb_facts facts;
+    int first, count;    // cases of the bench
+    plb_batches batches; // while the group runs
+    char weights[4096];
+    plb_facts proof_facts; // of a smaller batch, where f64 at full size is too dear
+    plb_batches proof_batches;
+    bool small_proof;
+    plb_reference reference;
+    bool has_reference;
+} plb_group;
+
+struct plb_bench {
+    plb_bench_options options;
+    plb_arena *arena;
+    plb_stacks stacks;
+    char cache[4096];
+    plb_group *groups;
+    int group_count, group_capacity;
+    plb_bench_case *cases;
+    int case_count, case_capacity;
+    plb_client reference; // plumb-ref, alive while facts and references are asked for
+    plb_store *store;
+    int64_t run_id, began_ns;
+    int ended;
+    plb_clock_facts clock;
+    plb_fingerprint fingerprint;
+    bool has_fingerprint;
+    uint64_t chance; // state of the choice of checked iterations
+};
+
+PLB_MUST_USE plb_status plb_matrix_expand(plb_bench *bench);
+// Starts plumb-ref unless it runs; a failure of it is one of ours.
+PLB_MUST_USE plb_status plb_bench_start_reference(plb_bench *bench);
+// One group, all its starts.
+PLB_MUST_USE plb_status plb_group_run(plb_bench *bench, plb_group *group);
+void plb_bench_tell(plb_bench *bench, plb_bench_event_kind kind, const plb_bench_case *c,
+                    const char *text);
+PLB_MUST_USE plb_status plb_bench_end_case(plb_bench *bench, plb_bench_case *c);
+
+#endif

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/outcome.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/core/status.h"
+
+const char *plb_outcome_name(plb_outcome outcome) {
+    static const char *const names[PLB_OUTCOME_COUNT] = {"ok",      "invalid", "refused", "oom",
+                                                         "timeout", "crash",   "protocol"};
+    return outcome < PLB_OUTCOME_COUNT ? names[outcome] : "?";
+}
+
+plb_status plb_failure_set(plb_failure *failure, plb_outcome outcome, const char *format, ...) {
+    if (failure->outcome == PLB_OUTCOME_OK) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(failure->reason, sizeof failure->reason, format, args);
+        va_end(args);
+        failure->outcome = outcome;
+        for (char *c = failure->reason; *c; c++) { // one line, whatever a worker sent
+            if ((unsigned char)*c < ' ') *c = ' ';
+        }
+    }
+    return plb_fail(PLB_EBROKEN, "%s: %s", plb_outcome_name(failure->outcome), failure->reason);
+}

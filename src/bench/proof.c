@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/proof.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/alloc.h"
+#include "base/core/status.h"
+#include "io/safetensors.h"
+
+void plb_proof_fail(plb_proof *proof, const char *format, ...) {
+    if (proof->reason[0]) return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(proof->reason, sizeof proof->reason, format, args);
+    va_end(args);
+    proof->done = true, proof->equal = false;
+}
+
+// ---------------------------------------------------------------------------- one comparison
+static void note(plb_proof *p, const char *name, double error, double limit) {
+    p->done = true;
+    if (error > p->max_rel_error) p->max_rel_error = error;
+    if (error / limit > p->worst) {
+        p->worst = error / limit;
+        snprintf(p->worst_name, sizeof p->worst_name, "%s", name);
+    }
+    if (error <= limit) return;
+    if (!p->first_name[0]) {
+        snprintf(p->first_name, sizeof p->first_name, "%s", name);
+        p->first_error = error, p->first_limit = limit;
+    }
+    if (isfinite(error)) {
+        plb_proof_fail(p, "%s differs from the reference by %.3g, allowed are %.3g", name, error,
+                       limit);
+    } else {
+        plb_proof_fail(p, "%s holds values that are not finite", name);
+    }
+}
+
+// ---------------------------------------------------------------------------- inference
+// Row by row: the reference knows rows, not batches.
+static void compare_output(const plb_load *load, const plb_reference *r, const plb_tensor *found,
+                           int slot, int arrangement, const char *name, plb_proof *p) {
+    const plb_batches *b = load->batches;
+    double limit = plb_tolerance(load->c, PLB_RESULT_OUTPUT, load->facts->depth);
+    if (found->shape.rank < 1 || found->shape.dim[0] != b->batch ||
+        plb_shape_count(&found->shape) != b->batch * r->classes) {
+        char shape[160];
+        plb_proof_fail(p, "%s: expected [%lld, %lld], found %s", name, (long long)b->batch,
+                       (long long)r->classes, plb_shape_format(&found->shape, shape, sizeof shape));
+        return;
+    }
+    double most = 0, size = 0;
+    int64_t rows = 0;
+    for (int64_t row = 0; row < b->batch; row++) {
+        int64_t source = plb_batches_row(b, slot, arrangement, row);
+        const double *known = plb_reference_row(r, b->batch, source);
+        if (!known) continue;
+        rows++;
+        for (int64_t k = 0; k < r->classes; k++) {
+            double right = known[k];
+            double value = plb_load_f64(found->data, found->dtype, row * r->classes + k);
+            most = isfinite(value) ? fmax(most, fabs(value - right)) : HUGE_VAL;
+            size = fmax(size, fabs(right));
+            if (!isfinite(most)) break;
+        }
+        if (!isfinite(most)) break;
+    }
+    if (rows < b->batch) p->rows = rows;
+    if (rows) note(p, name, most / fmax(size, 1e-30), limit), p->compared[PLB_RESULT_OUTPUT]++;
+}
+
+static plb_status prove(plb_client *client, const plb_load *load, int n, json_t **answer) {
+    json_t *list = n == 1 ? json_pack("[i]", 0) : json_pack("[i,i]", 0, 1);
+    return plb_client_ask(client, json_pack("{s:s,s:o}", "type", "prove", "batches", list),
+                          load->limit_s, "proof", answer);
+}
+
+static plb_status prove_infer(plb_client *client, const plb_load *load, const plb_reference *r,
+                              const json_t *tensors, plb_proof *p) {
+    int outputs = 0;
+    for (size_t i = 0; i < json_array_size(tensors); i++) {
+        const json_t *entry = json_array_get(tensors, i);
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        int64_t batch = json_integer_value(json_object_get(entry, "batch"));
+        plb_tensor tensor;
+        char title[64];
+        if (!name || strcmp(name, "output") != 0 || batch < 0 || batch > 1) continue;
+        PLB_TRY(plb_client_tensor(client, entry, &tensor));
+        snprintf(title, sizeof title, "output of batch %d", (int)batch);
+        compare_output(load, r, &tensor, (int)batch, 0, title, p);
+        outputs++;
+    }
+    if (outputs != 2) plb_proof_fail(p, "expected outputs of two batches, found %d", outputs);
+    return PLB_OK;
+}
+
+// ---------------------------------------------------------------------------- training
+static const json_t *find(const json_t *tensors, const char *name, int64_t batch) {
+    for (size_t i = 0; i < json_array_size(tensors); i++) {
+        const json_t *entry = json_array_get(tensors, i);
+        const char *found = json_string_value(json_object_get(entry, "name"));
+        if (found && strcmp(found, name) == 0 &&
+            json_integer_value(json_object_get(entry, "batch")) == batch) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+static double rms(const double *value, const float *base, int64_t n) {
+    double squares = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double d = value[i] - (base ? (double)base[i] : 0);
+        squares += d * d;
+    }
+    return n ? sqrt(squares / (double)n) : 0;
+}
+
+// Gradients that are zero but for rounding (biases before a normalisation) are measured against
+// the model's largest.
+static double largest_gradient(const plb_reference *r) {
+    double most = 0;
+    for (int i = 0; i < r->count; i++) {
+        const plb_reference_entry *e = &r->entry[i];
+        if (plb_result_kind_of(e->name) != PLB_RESULT_GRADIENT) continue;
+        most = fmax(most, rms(e->value, NULL, plb_shape_count(&e->shape)));
+    }
+    return most;
+}
+
+typedef struct judge {
+    plb_client *client;
+    const plb_load *load;
+    const plb_reference *reference;
+    const plb_safetensors *weights;
+    double largest_gradient;
+    plb_proof *proof;
+} judge;
+
+static const float *file_weight(const judge *j, const char *name, int64_t n) {
+    const plb_named_tensor *t = plb_safetensors_find(j->weights, name);
+    if (!t || t->tensor.dtype != PLB_F32 || plb_shape_count(&t->tensor.shape) != n) return NULL;
+    return t->tensor.data;
+}
+
+static void judge_tensor(const judge *j, const plb_reference_entry *e, const plb_tensor *found) {
+    const double small = 1e-3; // of the largest gradient
+    plb_result_kind kind = plb_result_kind_of(e->name);
+    int64_t n = plb_shape_count(&e->shape);
+    double limit = plb_tolerance(j->load->c, kind, j->load->facts->depth), floor = 0;
+    const float *base = NULL;
+    if (kind == PLB_RESULT_GRADIENT) floor = small * j->largest_gradient;
+    if (kind == PLB_RESULT_WEIGHT && (base = file_weight(j, e->name + strlen("weight."), n))) {
+        // A change is known to the rounding of the weight that it is added to.
+        double moved = rms(e->value, base, n), size = rms(e->value, NULL, n);
+        floor = small * PLB_BENCH_LR * j->largest_gradient;
+        limit += 2 * plb_dtype_epsilon(PLB_F32) * size / fmax(fmax(moved, floor), 1e-30);
+    }
+    double error = plb_result_error(kind, e->value, found, base, floor);
+    j->proof->compared[kind]++;
+    note(j->proof, e->name, error, limit);
+}
+
+static plb_status judge_entry(const judge *j, const plb_reference_entry *e, const json_t *tensors) {
+    char expected[160], shape[160];
+    const json_t *entry = find(tensors, e->name, e->batch);
+    plb_tensor found;
+    if (!entry) {
+        plb_proof_fail(j->proof, "%s: the stack gives none", e->name);
+        return PLB_OK;
+    }
+    PLB_TRY(plb_client_tensor(j->client, entry, &found));
+    if (plb_shape_count(&found.shape) != plb_shape_count(&e->shape)) {
+        plb_proof_fail(j->proof, "%s: expected %s, found %s", e->name,
+                       plb_shape_format(&e->shape, expected, sizeof expected),
+                       plb_shape_format(&found.shape, shape, sizeof shape));
+        return PLB_OK;
+    }
+    judge_tensor(j, e, &found);
+    return PLB_OK;
+}
+
+static plb_status prove_train(plb_client *client, const plb_load *load, const plb_reference *r,
+                              const json_t *tensors, plb_proof *p) {
+    plb_safetensors *weights = NULL;
+    const json_t *capabilities = json_object_get(client->hello, "capabilities");
+    bool no_gradients = json_is_false(json_object_get(capabilities, "gradients"));
+    PLB_TRY(plb_safetensors_open(load->weights, &weights));
+    const judge j = {client, load, r, weights, largest_gradient(r), p};
+    plb_status status = PLB_OK;
+    for (int i = 0; i < r->count && !status; i++) {
+        plb_result_kind kind = plb_result_kind_of(r->entry[i].name);
+        if (kind == PLB_RESULT_GRADIENT && no_gradients) continue;
+        status = judge_entry(&j, &r->entry[i], tensors);
+    }
+    plb_safetensors_free(weights);
+    return status;
+}
+
+plb_status plb_proof_run(plb_client *client, const plb_load *load, const plb_reference *r,
+                         plb_proof *p) {
+    json_t *answer = NULL;
+    PLB_TRY(prove(client, load, 2, &answer));
+    const json_t *tensors = json_object_get(answer, "tensors");
+    plb_status status = load->facts->training ? prove_train(client, load, r, tensors, p)
+                                              : prove_infer(client, load, r, tensors, p);
+    json_decref(answer);
+    p->done = true;
+    p->equal = !p->reason[0];
+    return status;
+}
+
+// ---------------------------------------------------------------------------- dropout
+static plb_status first_loss(plb_client *client, const plb_load *load, double *out) {
+    json_t *answer = NULL;
+    plb_tensor loss;
+    PLB_TRY(prove(client, load, 1, &answer));
+    const json_t *entry = find(json_object_get(answer, "tensors"), "loss", 0);
+    plb_status status = entry ? plb_client_tensor(client, entry, &loss) : PLB_OK;
+    *out = NAN;
+    if (!status && entry) *out = plb_load_f64(loss.data, loss.dtype, 0);
+    json_decref(answer);
+    return status;
+}
+
+plb_status plb_proof_randomness(plb_client *client, const plb_load *load, plb_proof *p) {
+    double a = 0, b = 0;
+    PLB_TRY(first_loss(client, load, &a));
+    PLB_TRY(first_loss(client, load, &b));
+    p->random = isfinite(a) && isfinite(b) && a != b;
+    if (!p->random) {
+        plb_proof_fail(p,
+                       "dropout: two first steps have the losses %.9g and %.9g; expected other "
+                       "random numbers, is this training mode?",
+                       a, b);
+    }
+    return PLB_OK;
+}
+
+// ---------------------------------------------------------------------------- while timed
+static void check_loss(const plb_load *load, const plb_reference *r, const plb_block *block,
+                       int arrangement, int64_t step, bool exact, plb_proof *p) {
+    const double loose = 0.5, growth = 4; // a later step inherits the differences of all before it
+    double loss = plb_load_f64(block->loss.data, block->loss.dtype, 0), right;
+    if (!isfinite(loss)) {
+        plb_proof_fail(p, "loss of a timed iteration is not finite");
+        return;
+    }
+    if (!exact || step >= PLB_REFERENCE_STEPS) return;
+    if (step == 0) {
+        right = r->first_loss[plb_batches_source(load->batches, block->checked_slot, arrangement)];
+    } else {
+        right = r->sequence_loss[step];
+    }
+    double limit =
+        plb_tolerance(load->c, PLB_RESULT_LOSS, load->facts->depth) * (1 + growth * (double)step);
+    if (load->dropout && load->facts->dropout) limit = loose + 1 / fmax(fabs(right), 1e-3);
+    p->timed_checks++;
+    note(p, "loss of a timed iteration", fabs(loss - right) / fmax(fabs(right), 1e-3), limit);
+}
+
+void plb_proof_check_block(const plb_load *load, const plb_reference *r, const plb_block *block,
+                           int arrangement, int64_t step, bool exact, plb_proof *p) {
+    bool training = load->facts->training;
+    if (block->checked_slot < 0 || block->checked_slot >= load->batches->n_slots ||
+        !(training ? block->has_loss : block->has_output)) {
+        plb_proof_fail(p, "a checked iteration gave no %s", training ? "loss" : "output");
+    } else if (training) {
+        check_loss(load, r, block, arrangement, step, exact, p);
+    } else if (exact) {
+        p->timed_checks++;
+        compare_output(load, r, &block->output, block->checked_slot, arrangement,
+                       "output of a timed iteration", p);
+    }
+    if (p->reason[0]) p->equal = false;
+}
+
+static plb_status check_moved(const judge *j, const json_t *tensors, const plb_reference_entry *e) {
+    int64_t n = plb_shape_count(&e->shape);
+    const char *name = e->name + strlen("weight.");
+    const float *base = file_weight(j, name, n);
+    const json_t *entry = NULL;
+    plb_tensor found;
+    if (!base) return PLB_OK;
+    // The reference moved it by more than rounding.
+    if (rms(e->value, base, n) < 1e-6 * rms(e->value, NULL, n) + 1e-12) return PLB_OK;
+    for (size_t i = 0; i < json_array_size(tensors) && !entry; i++) {
+        const json_t *t = json_array_get(tensors, i);
+        const char *title = json_string_value(json_object_get(t, "name"));
+        if (title && strcmp(title, e->name) == 0) entry = t;
+    }
+    if (!entry) {
+        plb_proof_fail(j->proof, "state: no %s", e->name);
+        return PLB_OK;
+    }
+    PLB_TRY(plb_client_tensor(j->client, entry, &found));
+    if (plb_shape_count(&found.shape) != n) {
+        plb_proof_fail(j->proof, "state: %s has another shape", e->name);
+        return PLB_OK;
+    }
+    bool moved = false;
+    for (int64_t i = 0; i < n && !moved; i++) {
+        moved = plb_load_f64(found.data, found.dtype, i) != (double)base[i];
+    }
+    if (!moved) plb_proof_fail(j->proof, "%s did not change in the timed iterations", name);
+    return PLB_OK;
+}
+
+plb_status plb_proof_moved(plb_client *client, const plb_load *load, const plb_reference *r,
+                           plb_proof *p) {
+    json_t *answer = NULL;
+    plb_safetensors *weights = NULL;
+    plb_status status;
+    PLB_TRY(plb_client_ask(client, json_pack("{s:s}", "type", "state"), load->limit_s, "proof",
+                           &answer));
+    PLB_TRY_OUT(plb_safetensors_open(load->weights, &weights));
+    const judge j = {.client = client, .load = load, .weights = weights, .proof = p};
+    for (int i = 0; i < r->count; i++) {
+        if (plb_result_kind_of(r->entry[i].name) != PLB_RESULT_WEIGHT) continue;
+        PLB_TRY_OUT(check_moved(&j, json_object_get(answer, "tensors"), &r->entry[i]));
+    }
+out:
+    plb_safetensors_free(weights);
+    json_decref(answer);
+    return status;
+}
+
+// ---------------------------------------------------------------------------- telling
+json_t *plb_proof_json(const plb_proof *p) {
+    static const char *const names[PLB_RESULT_KINDS] = {
+        "output", "loss", "gradients", "weights", "running statistics", "layers"};
+    json_t *checked = json_array();
+    for (int i = 0; i < PLB_RESULT_KINDS; i++) {
+        if (p->compared[i]) json_array_append_new(checked, json_string(names[i]));
+    }
+    if (p->random) json_array_append_new(checked, json_string("dropout"));
+    if (p->timed_checks) json_array_append_new(checked, json_string("timed iterations"));
+    json_t *out = json_pack("{s:b,s:o}", "equal", p->equal, "checked", checked);
+    if (!out) return NULL;
+    bool finite = isfinite(p->max_rel_error) && p->done;
+    json_object_set_new(out, "max_rel_error", finite ? json_real(p->max_rel_error) : json_null());
+    json_object_set_new(out, "worst", json_string(p->worst_name));
+    json_object_set_new(out, "worst_over_tolerance",
+                        isfinite(p->worst) ? json_real(p->worst) : json_null());
+    json_object_set_new(out, "first_different",
+                        p->first_name[0] ? json_string(p->first_name) : json_null());
+    json_object_set_new(out, "reason", p->reason[0] ? json_string(p->reason) : json_null());
+    json_object_set_new(out, "timed_checks", json_integer(p->timed_checks));
+    json_object_set_new(out, "rows", p->rows ? json_integer(p->rows) : json_null());
+    return out;
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// How far a result may be from the f64 reference: c · eps · sqrt(depth). eps is that of the numbers
+// that are multiplied, depth the number of products (convolutions, matrix products) in a row; c is
+// read from the one table in tolerance.c. docs/measuring.md says how c was found: at least twice the
+// worst honest stack's error, at most half of what a lower precision shows.
+#ifndef PLB_BENCH_TOLERANCE_H
+#define PLB_BENCH_TOLERANCE_H
+
+#include "bench/case.h"
+#include "plumb/tensor.h"
+
+typedef enum plb_result_kind {
+    PLB_RESULT_OUTPUT,   // logits: largest difference over largest value
+    PLB_RESULT_LOSS,     // |difference| over |value|
+    PLB_RESULT_GRADIENT, // here and below: root mean square of the difference over that of the value
+    PLB_RESULT_WEIGHT,   // of the change since the file's weights
+    PLB_RESULT_BUFFER,   // running statistics
+    PLB_RESULT_LAYER,
+    PLB_RESULT_KINDS,
+} plb_result_kind;
+
+// "output", "loss", "grad.NAME", …; PLB_RESULT_KINDS for any other name.
+PLB_API plb_result_kind plb_result_kind_of(const char *name);
+
+// The largest legal error; eps of f32 for unknown types.
+PLB_API double plb_tolerance(const plb_case *c, plb_result_kind kind, int depth);
+// Its eps alone.
+PLB_API double plb_tolerance_epsilon(const plb_case *c);
+
+// Error of found[n] (any float dtype) against reference[n], by the kind's measure. `base`: the
+// file's weights for PLB_RESULT_WEIGHT, else NULL. `floor` is the least the reference's size is
+// taken for. Infinite where anything found is not finite.
+PLB_API double plb_result_error(plb_result_kind kind, const double *reference,
+                                const plb_tensor *found, const float *base, double floor);
+
+#endif

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/usage.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/machine.h"
+
+// The beginning of a small file; false if it cannot be read.
+static bool read_text(const char *path, char *text, size_t size) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    ssize_t n = read(fd, text, size - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
+static int64_t own_rss(pid_t pid) {
+    char path[64], text[128];
+    long long size, resident;
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
+    if (!read_text(path, text, sizeof text)) return 0;
+    if (sscanf(text, "%lld %lld", &size, &resident) != 2) return 0;
+    return (int64_t)resident * sysconf(_SC_PAGESIZE);
+}
+
+// The process and its descendants, parents first.
+enum { MAX_TREE = 256 };
+typedef struct tree {
+    pid_t pid[MAX_TREE];
+    int count;
+} tree;
+
+// Children are listed by the thread that made them.
+static void add_children(tree *t, pid_t pid) {
+    char path[512];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *folder = opendir(path);
+    if (!folder) return;
+    for (const struct dirent *entry; (entry = readdir(folder));) {
+        char text[4096];
+        if (entry->d_name[0] == '.') continue;
+        snprintf(path, sizeof path, "/proc/%d/task/%s/children", (int)pid, entry->d_name);
+        if (!read_text(path, text, sizeof text)) continue;
+        for (char *at = text, *end; *at; at = end) {
+            long child = strtol(at, &end, 10);
+            if (end == at) break;
+            if (t->count < MAX_TREE) t->pid[t->count++] = (pid_t)child;
+        }
+    }
+    closedir(folder);
+}
+
+static void read_tree(pid_t root, tree *t) {
+    t->pid[0] = root, t->count = 1;
+    for (int i = 0; i < t->count; i++) add_children(t, t->pid[i]);
+}
+
+int64_t plb_usage_tree_rss(pid_t pid) {
+    tree t;
+    int64_t sum = 0;
+    read_tree(pid, &t);
+    for (int i = 0; i < t.count; i++) sum += own_rss(t.pid[i]);
+    return sum;
+}
+
+static int64_t own_cpu_ns(pid_t pid) {
+    clockid_t clock;
+    struct timespec now;
+    if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &now)) return -1;
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int64_t plb_usage_cpu_ns(pid_t pid) {
+    tree t;
+    read_tree(pid, &t);
+    int64_t sum = own_cpu_ns(pid);
+    for (int i = 1; i < t.count && sum >= 0; i++) {
+        int64_t ns = own_cpu_ns(t.pid[i]);
+        if (ns > 0) sum += ns;
+    }
+    return sum;
+}
+
+static void add_threads(pid_t pid, plb_usage_threads *out) {
+    char path[512];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *folder = opendir(path);
+    if (!folder) return;
+    for (const struct dirent *entry; (entry = readdir(folder));) {
+        char text[128];
+        long long ran = 0;
+        if (entry->d_name[0] == '.' || out->count == PLB_USAGE_MAX_THREADS) continue;
+        snprintf(path, sizeof path, "/proc/%d/task/%s/schedstat", (int)pid, entry->d_name);
+        if (!read_text(path, text, sizeof text) || sscanf(text, "%lld", &ran) != 1) continue;
+        out->id[out->count] = atoi(entry->d_name);
+        out->cpu_ns[out->count++] = ran;
+    }
+    closedir(folder);
+}
+
+void plb_usage_threads_read(pid_t pid, plb_usage_threads *out) {
+    tree t;
+    out->count = 0;
+    read_tree(pid, &t);
+    for (int i = 0; i < t.count; i++) add_threads(t.pid[i], out);
+}
+
+int plb_usage_busy_threads(const plb_usage_threads *before, const plb_usage_threads *after,
+                           int64_t length_ns, double share) {
+    int busy = 0;
+    for (int i = 0; i < after->count; i++) {
+        int64_t ran = after->cpu_ns[i];
+        for (int k = 0; k < before->count; k++) {
+            if (before->id[k] == after->id[i]) ran -= before->cpu_ns[k];
+        }
+        busy += (double)ran >= share * (double)length_ns;
+    }
+    return busy;
+}
+
+int64_t plb_usage_memory_available(void) {
+    plb_machine machine;
+    plb_machine_read("", &machine);
+    int64_t available = machine.memory_available_bytes;
+    if (machine.memory_limit_bytes && machine.memory_limit_bytes < available) {
+        available = machine.memory_limit_bytes;
+    }
+    return available;
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/bench_report.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/core/clock.h"
+#include "cli/units.h"
+
+// ---------------------------------------------------------------------------- while it runs
+static bool line_shown;
+
+void plb_bench_clear_shown(void) {
+    if (line_shown) fprintf(stderr, "\r\033[K");
+    line_shown = false;
+}
+
+typedef struct time_text {
+    char text[32];
+} time_text;
+
+static time_text show_ns(double ns) {
+    time_text out;
+    if (!isfinite(ns))
+        snprintf(out.text, sizeof out.text, "-");
+    else if (ns < 1e3)
+        snprintf(out.text, sizeof out.text, "%.0f ns", ns);
+    else if (ns < 1e6)
+        snprintf(out.text, sizeof out.text, "%.4g us", ns / 1e3);
+    else if (ns < 1e9)
+        snprintf(out.text, sizeof out.text, "%.4g ms", ns / 1e6);
+    else
+        snprintf(out.text, sizeof out.text, "%.4g s", ns / 1e9);
+    return out;
+}
+
+// In few words what became of a case.
+static void tell_outcome(const plb_bench_case *c, char *out, size_t size) {
+    if (c->failure.outcome != PLB_OUTCOME_OK) {
+        snprintf(out, size, "%s: %s",
+                 c->failure.outcome == PLB_OUTCOME_INVALID ? "INVALID"
+                                                           : plb_outcome_name(c->failure.outcome),
+                 c->failure.reason);
+    } else if (isfinite(c->median_ns)) {
+        snprintf(out, size, "%s, EQUAL", show_ns(c->median_ns).text);
+    } else {
+        snprintf(out, size, "%s", c->proof.equal ? "EQUAL" : "done");
+    }
+}
+
+void plb_bench_show(void *context, const plb_bench_event *e) {
+    (void)context;
+    static int terminal = -1;
+    static int64_t shown_ns;
+    char title[256], outcome[1200];
+    if (terminal < 0) terminal = isatty(STDERR_FILENO);
+    if (e->kind == PLB_BENCH_PLANNED) return;
+    plb_case_title(&e->c->c, title, sizeof title);
+    if (e->kind == PLB_BENCH_DONE) {
+        plb_bench_clear_shown();
+        tell_outcome(e->c, outcome, sizeof outcome);
+        fprintf(stderr, "[%d/%d] %s  %s\n", e->done, e->total, title, outcome);
+        return;
+    }
+    if (!terminal || plb_now_ns() - shown_ns < 50000000) return;
+    shown_ns = plb_now_ns();
+    line_shown = true;
+    fprintf(stderr, "\r\033[K[%d/%d] %.60s  %s ...", e->done, e->total, title, e->text);
+    fflush(stderr);
+}
+
+// ---------------------------------------------------------------------------- plan
+void plb_bench_print_plan(const plb_bench *b, const plb_bench_options *o) {
+    double s = plb_bench_estimate_s(b);
+    int n = plb_bench_case_count(b);
+    char time[32];
+    if (s < 100)
+        snprintf(time, sizeof time, "%.0f s", s);
+    else
+        snprintf(time, sizeof time, "%.0f min", s / 60);
+    if (o->verify) {
+        plb_note("%d proof%s, about %s", n, n == 1 ? "" : "s", time);
+    } else {
+        plb_note("%d case%s, %d start%s each, %.3g s of samples a case; about %s", n,
+                 n == 1 ? "" : "s", o->starts, o->starts == 1 ? "" : "s", o->time_s, time);
+    }
+}
+
+// ---------------------------------------------------------------------------- tables
+// What differs between tables: everything but the stack, its settings.
+static bool same_table(const plb_bench_case *a, const plb_bench_case *b) {
+    return a->group == b->group;
+}
+
+static void print_head(const plb_bench_case *c, bool verify) {
+    const plb_case *k = &c->c;
+    plb_print("\n%s %s  batch %" PRId64 ", %" PRId64 "x%" PRId64 ", %s, %s%s%s%s%s, %s, %" PRId64
+              " thread%s, caches %s\n",
+              k->model, k->task, k->batch, k->size, k->size, k->device, k->dtype,
+              strcmp(k->math, "f32") == 0 ? "" : " ", strcmp(k->math, "f32") == 0 ? "" : k->math,
+              strcmp(k->autocast, "none") == 0 ? "" : " autocast ",
+              strcmp(k->autocast, "none") == 0 ? "" : k->autocast, k->region, k->threads,
+              k->threads == 1 ? "" : "s", k->cache);
+    if (verify) {
+        plb_print("%-26s %-8s %10s  %-34s %s\n", "stack", "proof", "max error", "checked", "");
+    } else {
+        plb_print("%-26s %11s %17s %8s %10s %7s %9s %9s %9s %9s  %s\n", "stack", "time",
+                  "95 % interval", "/ floor", "samples/s", "warm-up", "load", "1st call", "compile",
+                  "memory", "proof");
+    }
+}
+
+static void show_stack(const plb_case *c, char *out, size_t size) {
+    int n = snprintf(out, size, "%s", c->stack);
+    for (int i = 0; i < c->setting_count && n > 0 && (size_t)n < size; i++) {
+        n +=
+            snprintf(out + n, size - (size_t)n, " %s=%s", c->settings[i].key, c->settings[i].value);
+    }
+}
+
+// The fastest stack of ours that measured: what every ratio is against.
+static double floor_of(const plb_bench *b, const plb_bench_case *of) {
+    for (int i = 0; i < plb_bench_case_count(b); i++) {
+        const plb_bench_case *c = plb_bench_case_at(b, i);
+        if (same_table(c, of) && !c->stack->folder && c->failure.outcome == PLB_OUTCOME_OK &&
+            isfinite(c->median_ns)) {
+            return c->median_ns;
+        }
+    }
+    return (double)NAN;
+}
+
+static time_text show_known(int64_t ns) {
+    return show_ns(ns < 0 ? (double)NAN : (double)ns);
+}
+
+static void print_time_row(const plb_bench *b, const plb_bench_case *c, const char *stack) {
+    char interval[40] = "one start", ratio[16] = "-";
+    double floor = floor_of(b, c);
+    if (isfinite(c->low_ns)) {
+        snprintf(interval, sizeof interval, "%.4g..%.4g%s", c->low_ns / 1e6, c->high_ns / 1e6,
+                 " ms");
+    }
+    if (isfinite(floor)) snprintf(ratio, sizeof ratio, "%.2f", c->median_ns / floor);
+    plb_print("%-26s %11s %17s %8s %10.4g %7" PRId64 " %9s %9s %9s %9s  %s\n", stack,
+              show_ns(c->median_ns).text, interval, ratio, (double)c->c.batch * 1e9 / c->median_ns,
+              c->warmup_iterations, show_known(c->load_ns).text, show_known(c->first_call_ns).text,
+              show_known(c->compile_ns).text,
+              c->peak_rss_bytes < 0 ? "unknown" : plb_show_bytes((double)c->peak_rss_bytes).text,
+              c->proof.equal ? "EQUAL" : "-");
+    if (!c->steady) plb_print("%-26s never became steady in its warm-up\n", "");
+}
+
+static void list_checked(const plb_proof *p, char *out, size_t size) {
+    static const char *const names[PLB_RESULT_KINDS] = {"output",  "loss",    "gradients",
+                                                        "weights", "buffers", "layers"};
+    int n = 0;
+    out[0] = '\0';
+    for (int i = 0; i < PLB_RESULT_KINDS && (size_t)n < size; i++) {
+        if (!p->compared[i]) continue;
+        n +=
+            snprintf(out + n, size - (size_t)n, "%s%d %s", n ? ", " : "", p->compared[i], names[i]);
+    }
+}
+
+static void print_row(const plb_bench *b, const plb_bench_case *c, bool verify) {
+    char stack[128], checked[128];
+    show_stack(&c->c, stack, sizeof stack);
+    if (c->resumed) {
+        plb_print("%-26s measured before; see `plumb show`\n", stack);
+    } else if (!c->ended) {
+        plb_print("%-26s not reached\n", stack);
+    } else if (c->failure.outcome != PLB_OUTCOME_OK) {
+        plb_print("%-26s %s: %s\n", stack,
+                  c->failure.outcome == PLB_OUTCOME_INVALID ? "INVALID"
+                                                            : plb_outcome_name(c->failure.outcome),
+                  c->failure.reason);
+    } else if (verify) {
+        list_checked(&c->proof, checked, sizeof checked);
+        plb_print("%-26s %-8s %10.2e  %s", stack, "EQUAL", c->proof.max_rel_error, checked);
+        if (c->proof.rows) plb_print(", on %" PRId64 " rows", c->proof.rows);
+        plb_print("\n");
+    } else {
+        print_time_row(b, c, stack);
+    }
+}
+
+void plb_bench_print_tables(const plb_bench *b, bool verify) {
+    if (plb_bench_warning(b)) plb_print("Warning: %s\n", plb_bench_warning(b));
+    for (int i = 0; i < plb_bench_case_count(b); i++) {
+        const plb_bench_case *c = plb_bench_case_at(b, i);
+        if (i == 0 || !same_table(c, plb_bench_case_at(b, i - 1))) print_head(c, verify);
+        print_row(b, c, verify);
+    }
+    if (plb_bench_run_id(b)) plb_print("\nrun %" PRId64 "\n", plb_bench_run_id(b));
+}
+
+// ---------------------------------------------------------------------------- JSON
+static void known_int(plb_json *json, const char *key, int64_t value) {
+    if (value < 0)
+        plb_json_null(json, key);
+    else
+        plb_json_int(json, key, value);
+}
+
+static void known_ms(plb_json *json, const char *key, int64_t ns) {
+    plb_json_double(json, key, ns < 0 ? (double)NAN : (double)ns / 1e6);
+}
+
+static void write_identity(plb_json *json, const plb_bench_case *c) {
+    const plb_case *k = &c->c;
+    plb_json_string(json, "id", c->hash.text);
+    plb_json_string(json, "model", k->model);
+    plb_json_string(json, "task", k->task);
+    plb_json_string(json, "stack", k->stack);
+    plb_json_string(json, "device", k->device);
+    plb_json_int(json, "batch", k->batch);
+    plb_json_int(json, "size", k->size);
+    plb_json_string(json, "dtype", k->dtype);
+    plb_json_int(json, "threads", k->threads);
+    plb_json_string(json, "region", k->region);
+    plb_json_string(json, "math", k->math);
+    plb_json_string(json, "autocast", k->autocast);
+    plb_json_string(json, "cache", k->cache);
+    plb_json_string(json, "layout", k->layout);
+    plb_json_int(json, "in_flight", k->in_flight);
+    plb_json_string(json, "input", k->input);
+    plb_json_string(json, "input_digest", k->input_digest);
+    plb_json_begin_object(json, "settings");
+    for (int i = 0; i < k->setting_count; i++) {
+        plb_json_string(json, k->settings[i].key, k->settings[i].value);
+    }
+    plb_json_end(json);
+}
+
+static void write_proof(plb_json *json, const plb_bench_case *c) {
+    json_t *proof = c->proof.done ? plb_proof_json(&c->proof) : NULL;
+    char *text = proof ? json_dumps(proof, JSON_COMPACT) : NULL;
+    plb_json_raw(json, "proof", text);
+    free(text);
+    json_decref(proof);
+}
+
+static void write_case(plb_json *json, const plb_bench_case *c) {
+    plb_json_begin_object(json, NULL);
+    write_identity(json, c);
+    plb_json_int(json, "starts", c->starts);
+    plb_json_string(json, "outcome",
+                    c->resumed || !c->ended ? NULL : plb_outcome_name(c->failure.outcome));
+    plb_json_string(json, "reason", c->failure.reason[0] ? c->failure.reason : NULL);
+    if (c->failure.kind[0]) plb_json_string(json, "kind", c->failure.kind);
+    write_proof(json, c);
+    bool timed = c->failure.outcome == PLB_OUTCOME_OK && isfinite(c->median_ns);
+    plb_json_double(json, "median_ms", timed ? c->median_ns / 1e6 : (double)NAN);
+    plb_json_double(json, "low_ms", timed ? c->low_ns / 1e6 : (double)NAN);
+    plb_json_double(json, "high_ms", timed ? c->high_ns / 1e6 : (double)NAN);
+    plb_json_int(json, "samples", timed ? c->samples : 0);
+    plb_json_bool(json, "steady", timed && c->steady);
+    known_int(json, "warmup_iterations", timed ? c->warmup_iterations : -1);
+    known_ms(json, "load_ms", c->load_ns);
+    known_ms(json, "first_call_ms", c->first_call_ns);
+    known_ms(json, "compile_ms", c->compile_ns);
+    known_int(json, "peak_rss_bytes", c->peak_rss_bytes);
+    known_int(json, "device_peak_bytes", c->device_peak_bytes);
+    known_int(json, "planned_bytes", c->planned_bytes);
+    plb_json_double(json, "throughput",
+                    timed ? (double)c->c.batch * 1e9 / c->median_ns : (double)NAN);
+    plb_json_string(json, "stop", timed ? c->stop : NULL);
+    plb_json_raw(json, "versions", c->versions);
+    plb_json_raw(json, "ran", c->ran);
+    plb_json_string(json, "log", c->log[0] ? c->log : NULL);
+    plb_json_end(json);
+}
+
+plb_status plb_bench_print_json(const plb_bench *b, const char *document, const char *label) {
+    plb_json json;
+    plb_cli_json_begin(&json, document, 1);
+    plb_json_begin_object(&json, "run");
+    known_int(&json, "id", plb_bench_run_id(b) ? plb_bench_run_id(b) : -1);
+    plb_json_string(&json, "label", label);
+    plb_json_raw(&json, "fingerprint", plb_bench_fingerprint(b));
+    plb_json_string(&json, "warning", plb_bench_warning(b));
+    plb_json_double(&json, "seconds", plb_bench_seconds(b));
+    plb_json_end(&json);
+    plb_json_begin_array(&json, "cases");
+    for (int i = 0; i < plb_bench_case_count(b); i++) write_case(&json, plb_bench_case_at(b, i));
+    plb_json_end(&json);
+    return plb_cli_json_print(&json);
+}
+
+int plb_bench_exit_code(const plb_bench *b) {
+    int broken = 0, invalid = 0, fine = 0;
+    for (int i = 0; i < plb_bench_case_count(b); i++) {
+        const plb_bench_case *c = plb_bench_case_at(b, i);
+        switch (c->failure.outcome) {
+        case PLB_OUTCOME_OK: fine += c->ended; break;
+        case PLB_OUTCOME_INVALID: invalid++; break;
+        case PLB_OUTCOME_REFUSED: break;
+        default: broken++; break;
+        }
+    }
+    return broken    ? PLB_EXIT_BROKEN
+           : invalid ? PLB_EXIT_NEGATIVE
+           : fine    ? PLB_EXIT_FINE
+                     : PLB_EXIT_NOTHING;
+}

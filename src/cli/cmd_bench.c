@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// One model at every level: proof of equal work, then times.
+#include <stddef.h>
+
+#include "base/core/status.h"
+#include "cli/bench_flags.h"
+#include "cli/bench_report.h"
+#include "cli/cli.h"
+
+static const plb_flag flags[] = {
+    PLB_BENCH_CASE_FLAGS,
+    {PLB_BENCH_FLAG("region", STRING, region), .value = "LIST", .fallback = "latency",
+     .help = "what a time covers: latency, queued, host, return"},
+    {PLB_BENCH_FLAG("starts", INT, starts), .value = "N", .min = 1, .max = 1000, .fallback = "3",
+     .help = "processes that run each case"},
+    {PLB_BENCH_FLAG("time", DOUBLE, time), .value = "S", .low = 0.01, .high = 1e6, .fallback = "3",
+     .help = "seconds of samples of a case, over all its starts"},
+    {PLB_BENCH_FLAG("precision", DOUBLE, precision), .value = "PCT", .low = 0.01, .high = 50,
+     .fallback = "1", .help = "stop when the interval of the median is so narrow, in percent"},
+    {PLB_BENCH_FLAG("db", FILE, db), .value = "F",
+     .help = "the store; default: $XDG_DATA_HOME/plumb/plumb.db"},
+    {PLB_BENCH_FLAG("label", STRING, label), .value = "TEXT", .help = "a name for this run"},
+    {PLB_BENCH_FLAG("resume", INT, resume), .value = "RUN", .min = 1, .max = INT64_MAX,
+     .help = "finish an interrupted run; the other flags must be those it began with"},
+};
+
+static plb_status run_bench(plb_call *call) {
+    const plb_bench_flags *f = call->options;
+    plb_bench_options options;
+    plb_bench *bench = NULL;
+    plb_arena *arena = plb_arena_new();
+    plb_status status;
+    if (!arena) return plb_fail(PLB_ENOMEM, "out of memory");
+    plb_cli_catch_interrupt();
+    PLB_TRY_OUT(plb_bench_flags_read(f, call, arena, &options));
+    options.tell = plb_bench_show;
+    PLB_TRY_OUT(plb_bench_new(&options, &bench));
+    if (!f->no_lock) PLB_TRY_OUT(plb_measure_lock());
+    plb_bench_print_plan(bench, &options);
+    status = plb_bench_run(bench);
+    plb_bench_clear_shown();
+    if (status && status != PLB_ECANCELLED) goto out;
+    // Interrupted or not: what was measured is told.
+    plb_status printed = PLB_OK;
+    if (call->json)
+        printed = plb_bench_print_json(bench, "bench", f->label);
+    else
+        plb_bench_print_tables(bench, false);
+    if (!status) status = printed;
+    call->exit_code = plb_bench_exit_code(bench);
+out:
+    plb_bench_free(bench);
+    plb_arena_free(arena);
+    return status;
+}
+
+const plb_command plb_cmd_bench = {
+    .name = "bench",
+    .summary = "time models at every level, with proof of equal work",
+    .operands = "MODEL...",
+    .description =
+        "Runs every case of the matrix that the lists span: one worker process a stack, given\n"
+        "the same weights and batches, proven against a reference in f64, then timed. Cases\n"
+        "that differ only in the stack are timed in turns. All samples go to the store.\n\n"
+        "A case can also end as INVALID (it did other work than asked), refused, oom, timeout,\n"
+        "crash or protocol; then its reason stands where the time would. docs/measuring.md\n"
+        "explains the rules, stacks/protocol.md how to add a stack.\n\n"
+        "Exit status: 6 if a worker broke, 1 if a case is INVALID, 5 if nothing was measured.",
+    .min_operands = 1,
+    .max_operands = -1,
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags,
+    .options_bytes = sizeof(plb_bench_flags),
+    .completes = "",
+    .run = run_bench,
+};

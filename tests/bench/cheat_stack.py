@@ -1,0 +1,452 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stack that cheats: it stands between `plumb bench` and an honest worker of ours and changes what
+one says to the other, in the way that its second argument names. `honest` changes nothing.
+
+    cheat_stack.py PLUMB CHEAT
+"""
+import json
+import math
+import os
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+
+OWN = 1 << 28  # where our own outputs begin; the honest worker stays far below
+SIZES = {"f64": 8, "f32": 4, "i64": 8}
+QUICK_NS = 2000  # what a sample that did nothing claims
+
+
+class Cheat:
+    """The honest stack; subclasses lie."""
+
+    def __init__(self, plumb):
+        self.caller = socket.socket(fileno=int(os.environ["PLUMB_FD"])).makefile("rwb")
+        self.in_fd = int(os.environ["PLUMB_IN_FD"])
+        self.out_fd = int(os.environ["PLUMB_OUT_FD"])
+        self.used = OWN
+        self.load_request = None
+        ours, theirs = socket.socketpair()
+        # The worker gets inputs of our making, so that they can differ from the caller's.
+        self.copy_fd = os.memfd_create("copy")
+        fds = (theirs.fileno(), self.copy_fd, self.out_fd)
+        environment = dict(os.environ, PLUMB_FD=str(fds[0]), PLUMB_IN_FD=str(fds[1]),
+                           PLUMB_OUT_FD=str(fds[2]))
+        self.child = subprocess.Popen([plumb, "worker", "plumb-plan"], pass_fds=fds,
+                                      env=environment, stdin=subprocess.DEVNULL)
+        theirs.close()
+        self.worker = ours.makefile("rwb")
+
+    # ---- messages
+    def ask(self, request, **more):
+        self.worker.write(json.dumps(dict(request, **more)).encode() + b"\n")
+        self.worker.flush()
+        return json.loads(self.worker.readline())
+
+    def answer(self, message):
+        self.caller.write(json.dumps(message).encode() + b"\n")
+        self.caller.flush()
+
+    def serve(self):
+        for line in self.caller:
+            request = json.loads(line)
+            self.used = OWN
+            handler = getattr(self, request["type"], None)
+            self.answer(handler(request) if handler else self.ask(request))
+            self.after(request)
+            if request["type"] == "bye":
+                return
+
+    def after(self, request):
+        pass
+
+    # ---- shared memory
+    def read(self, tensor):
+        return bytearray(os.pread(self.out_fd, self.bytes_of(tensor), tensor["offset"]))
+
+    def bytes_of(self, tensor):
+        return math.prod(tensor["shape"]) * SIZES[tensor["dtype"]]
+
+    def put(self, data):
+        """Lays bytes into the outputs, beyond the worker's."""
+        offset = self.used
+        self.used += (len(data) + 63) // 64 * 64
+        if os.fstat(self.out_fd).st_size < self.used:
+            os.ftruncate(self.out_fd, self.used)
+        os.pwrite(self.out_fd, data, offset)
+        return offset
+
+    def replace(self, tensor, data):
+        tensor["offset"] = self.put(bytes(data))
+
+    def replace_samples(self, answer, samples):
+        answer["offset"] = self.put(struct.pack(f"{len(samples)}q", *samples))
+
+    def samples(self, answer):
+        return list(struct.unpack(f"{answer['count']}q",
+                                  os.pread(self.out_fd, 8 * answer["count"], answer["offset"])))
+
+    # ---- inputs
+    def change_input(self, request, name, data):
+        return data
+
+    def copy_inputs(self, request):
+        size = os.fstat(self.in_fd).st_size
+        os.ftruncate(self.copy_fd, size)
+        for tensor in request["inputs"]:
+            for offset in tensor["offsets"]:
+                data = os.pread(self.in_fd, self.bytes_of(tensor), offset)
+                os.pwrite(self.copy_fd, self.change_input(request, tensor["name"], data), offset)
+
+    def load(self, request):
+        self.load_request = request
+        self.copy_inputs(request)
+        return self.ask(request)
+
+    def batches(self, request):
+        self.copy_inputs(self.load_request)
+        return self.ask(request)
+
+
+def rounded(data, bits):
+    """f32 values with the last `bits` bits of their mantissas rounded away."""
+    words = struct.unpack(f"{len(data) // 4}I", data)
+    half, mask = 1 << (bits - 1), 0xffffffff ^ ((1 << bits) - 1)
+    return struct.pack(f"{len(words)}I", *[min(w + half, 0xffffffff) & mask for w in words])
+
+
+def change_weights(path, change):
+    """A copy of a safetensors file in which change(name, bytes) replaced each tensor's bytes."""
+    with open(path, "rb") as file:
+        length, = struct.unpack("<Q", file.read(8))
+        header, values = json.loads(file.read(length)), bytearray(file.read())
+    for name, entry in header.items():
+        if name != "__metadata__":
+            begin, end = entry["data_offsets"]
+            values[begin:end] = change(name, bytes(values[begin:end]))
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    handle, copy = tempfile.mkstemp(suffix=".safetensors")
+    with os.fdopen(handle, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + values)
+    return copy
+
+
+class HalfBatch(Cheat):
+    """Computes the first half of the batch and repeats it."""
+
+    def shorten(self, answer):
+        for tensor in answer.get("tensors", ()):
+            if tensor["name"] == "output":
+                data = self.read(tensor)
+                half = tensor["shape"][0] // 2 * (len(data) // tensor["shape"][0])
+                data[half:2 * half] = data[:half]
+                self.replace(tensor, data)
+        return answer
+
+    def prove(self, request):
+        return self.shorten(self.ask(request))
+
+    def sample(self, request):
+        return self.shorten(self.ask(request))
+
+
+class HalfBatchWhileTimed(HalfBatch):
+    """The same, but honest in the proof."""
+
+    def prove(self, request):
+        return self.ask(request)
+
+
+class SmallImage(Cheat):
+    """Sees the middle of each picture only."""
+
+    def change_input(self, request, name, data):
+        if name != "x":
+            return data
+        size, edge = request["size"], 3
+        data = bytearray(data)
+        for begin in range(0, len(data), 4 * size * size):
+            for row in range(size):
+                at = begin + 4 * size * row
+                if row < edge or row >= size - edge:
+                    data[at:at + 4 * size] = bytes(4 * size)
+                else:
+                    data[at:at + 4 * edge] = bytes(4 * edge)
+                    data[at + 4 * (size - edge):at + 4 * size] = bytes(4 * edge)
+        return bytes(data)
+
+
+class CachedOutput(Cheat):
+    """Whatever comes in, the first output goes out."""
+    kept = None
+
+    def keep(self, answer):
+        for tensor in answer.get("tensors", ()):
+            if tensor["name"] == "output":
+                self.kept = self.kept or bytes(self.read(tensor))
+                self.replace(tensor, self.kept)
+        return answer
+
+    def prove(self, request):
+        return self.keep(self.ask(request))
+
+    def sample(self, request):
+        return self.keep(self.ask(request))
+
+
+class Memo(Cheat):
+    """Computes only for batches that it has not seen."""
+    known = None
+
+    def digest(self, slot):
+        x = self.load_request["inputs"][0]
+        return os.pread(self.in_fd, self.bytes_of(x), x["offsets"][slot])
+
+    def load(self, request):
+        self.known = {}
+        return super().load(request)
+
+    def sample(self, request):
+        samples, slots = [], request["batches"]
+        for i in range(request["n"]):
+            key = self.digest(slots[i % len(slots)])
+            if key not in self.known:
+                answer = self.ask(dict(request, n=1, check=0, batches=[slots[i % len(slots)]]))
+                output, = [t for t in answer["tensors"] if t["name"] == "output"]
+                self.known[key] = dict(output), self.read(output)
+                samples += self.samples(answer)
+            else:
+                samples.append(QUICK_NS)
+        answer = {"type": "samples", "id": request["id"], "n": request["n"],
+                  "count": len(samples), "recompiled": 0, "compile_ns": None, "tensors": []}
+        self.replace_samples(answer, samples)
+        if request["check"] >= 0:
+            slot = slots[request["check"] % len(slots)]
+            output, data = self.known[self.digest(slot)]
+            self.replace(output, data)
+            answer["tensors"] = [dict(output, batch=slot)]
+        return answer
+
+
+class AheadOfTime(Memo):
+    """Does the work when batches arrive; an iteration only looks the result up."""
+
+    def compute(self, slots):
+        for slot in slots:
+            answer = self.ask({"type": "sample", "id": 0, "n": 1, "region": "latency",
+                               "check": 0, "batches": [slot]})
+            output, = [t for t in answer["tensors"] if t["name"] == "output"]
+            self.known[self.digest(slot)] = dict(output), self.read(output)
+
+    def load(self, request):
+        answer = super().load(request)
+        self.compute(range(len(request["inputs"][0]["offsets"])))
+        return answer
+
+    def batches(self, request):
+        answer = super().batches(request)
+        self.compute(request["slots"])
+        return answer
+
+
+class ChangedWeights(Cheat):
+    def change(self, name, data):
+        raise NotImplementedError
+
+    def load(self, request):
+        copy = change_weights(request["weights"], self.change)
+        try:
+            return super().load(dict(request, weights=copy))
+        finally:
+            os.unlink(copy)
+
+
+class SkippedLayer(ChangedWeights):
+    """The last layer before the softmax adds no bias."""
+
+    def change(self, name, data):
+        return bytes(len(data)) if name == "fc2.bias" else data
+
+
+class OtherWeights(Cheat):
+    """Draws weights of its own."""
+
+    def load(self, request):
+        return super().load({k: v for k, v in request.items() if k != "weights"})
+
+
+class NoTrainingMode(Cheat):
+    """Trains without dropout, as evaluation mode would."""
+
+    def load(self, request):
+        return super().load(dict(request, dropout="off"))
+
+
+class NoEvaluationMode(Cheat):
+    """Infers in training mode, with dropout."""
+
+    def load(self, request):
+        labels = os.fstat(self.in_fd).st_size
+        n = request["batch"]
+        os.ftruncate(self.copy_fd, labels + 8 * n)
+        size, shape = labels + 8 * n, [n]
+        y = {"name": "y", "dtype": "i64", "shape": shape,
+             "offsets": [labels] * len(request["inputs"][0]["offsets"])}
+        self.load_request = request
+        self.copy_inputs(request)
+        os.ftruncate(self.copy_fd, size)
+        return self.ask(dict(request, task="train", dropout="on", inputs=request["inputs"] + [y]))
+
+    def prove(self, request):
+        tensors = []
+        for i, slot in enumerate(request["batches"]):
+            answer = self.ask(dict(request, batches=[slot]))
+            tensors += [dict(t, batch=i, offset=self.put(self.read(t)))
+                        for t in answer["tensors"] if t["name"] == "output"]
+        return dict(answer, tensors=tensors)
+
+
+class NoOptimizer(Cheat):
+    """Steps of length zero."""
+
+    def load(self, request):
+        return super().load(dict(request, optimizer=dict(request["optimizer"], lr=0.0)))
+
+
+class NoOptimizerWhileTimed(Cheat):
+    """Honest in the proof; then the weights stay where they were."""
+
+    def state(self, request):
+        # What a model whose optimizer was never called would show: the file's weights.
+        self.ask(dict(self.load_request, id=request["id"]))
+        return self.ask(request)
+
+
+class DroppedGradient(Cheat):
+    """One gradient is zero, and its weight stays where it was."""
+
+    def prove(self, request):
+        answer = self.ask(request)
+        for tensor in answer["tensors"]:
+            if tensor["name"] == "grad.conv2.weight":
+                self.replace(tensor, bytes(self.bytes_of(tensor)))
+        return answer
+
+
+class LowPrecision(ChangedWeights):
+    """Multiplies numbers that were rounded first. Products of the first layer are then exactly those
+    of a low precision; later activations keep more than a real cheat's would."""
+    bits = 0
+
+    def change(self, name, data):
+        return rounded(data, self.bits)
+
+    def change_input(self, request, name, data):
+        return rounded(data, self.bits) if name == "x" else data
+
+
+class Tf32(LowPrecision):
+    bits = 13
+
+
+class Bf16(LowPrecision):
+    bits = 16
+
+
+class EarlyReturn(Cheat):
+    """Answers at once and computes afterwards."""
+    late = None
+
+    def sample(self, request):
+        answer = self.ask(dict(request, n=1, check=0, batches=[
+            request["batches"][max(request["check"], 0) % len(request["batches"])]]))
+        answer["n"] = answer["count"] = request["n"]
+        if request["check"] < 0:
+            answer["tensors"] = []
+        self.replace_samples(answer, [QUICK_NS] * request["n"])
+        self.late = request
+        return answer
+
+    def after(self, request):
+        if request["type"] == "sample":
+            self.ask(request)
+
+
+class EarlyReturnInside(Cheat):
+    """Ends each sample before its work is done; all is done before the answer."""
+
+    def sample(self, request):
+        answer = self.ask(request)
+        self.replace_samples(answer, [QUICK_NS] * answer["count"])
+        return answer
+
+
+class EveryOther(Cheat):
+    """Runs twice as many iterations as it times."""
+
+    def sample(self, request):
+        self.ask(dict(request, check=-1))
+        return self.ask(request)
+
+
+class MoreThreads(Cheat):
+    """Uses one thread more than it was told."""
+
+    def load(self, request):
+        return super().load(dict(request, threads=request["threads"] + 1))
+
+    def ran(self, request):
+        return dict(self.ask(request), threads={"pool": self.load_request["threads"] - 1})
+
+
+class AdmittedThreads(MoreThreads):
+    """The same, and says so."""
+
+    def ran(self, request):
+        return self.ask(request)
+
+
+class OtherDevice(Cheat):
+    """Some nodes ran elsewhere."""
+
+    def ran(self, request):
+        return dict(self.ask(request), devices=[{"device": "cpu", "nodes": 3},
+                                                {"device": "cuda:0", "nodes": 7}])
+
+
+class OtherMath(Cheat):
+    """Says itself that it computed in another precision."""
+
+    def ran(self, request):
+        return dict(self.ask(request), math="tf32")
+
+
+class NotANumber(Cheat):
+    """One value of the output is none."""
+
+    def prove(self, request):
+        answer = self.ask(request)
+        for tensor in answer["tensors"]:
+            if tensor["name"] == "output":
+                data = self.read(tensor)
+                data[20:24] = struct.pack("f", math.nan)
+                self.replace(tensor, data)
+        return answer
+
+
+CHEATS = {
+    "honest": Cheat, "half-batch": HalfBatch, "half-batch-timed": HalfBatchWhileTimed,
+    "small-image": SmallImage, "cached-output": CachedOutput, "memo": Memo,
+    "ahead": AheadOfTime, "skipped-layer": SkippedLayer, "other-weights": OtherWeights,
+    "no-training-mode": NoTrainingMode, "no-evaluation-mode": NoEvaluationMode,
+    "no-optimizer": NoOptimizer, "no-optimizer-timed": NoOptimizerWhileTimed,
+    "dropped-gradient": DroppedGradient, "tf32": Tf32, "bf16": Bf16,
+    "early-return": EarlyReturn, "early-return-inside": EarlyReturnInside,
+    "every-other": EveryOther, "more-threads": MoreThreads, "admitted-threads": AdmittedThreads,
+    "other-device": OtherDevice, "other-math": OtherMath, "nan": NotANumber,
+}
+
+if __name__ == "__main__":
+    CHEATS[sys.argv[2]](sys.argv[1]).serve()
