@@ -177,6 +177,26 @@ def refused(worker, kind, call):
     assert worker.ask("memory")["rss_bytes"] > 0
 
 
+def cases_of(stack, make_worker, cases):
+    """A test that loads the cases one after another into one worker."""
+    def test(folder):
+        worker = make_worker(stack, folder)
+        texts = []
+        try:
+            hello = worker.ask("hello", protocol=1)
+            assert hello["stack"] == stack and hello["versions"], hello
+            regions = hello["capabilities"]["regions"]
+            for model, task, size, settings in cases:
+                problem = Problem(folder, model, task, size)
+                texts.append(f"{model} {task}: " + check_case(worker, problem, regions,
+                                                              settings=settings))
+            assert worker.close() == 0
+        finally:
+            worker.kill()
+        return "; ".join(texts)
+    return test
+
+
 def run_all(tests):
     """Runs functions of a folder; prints what each returns, and the closing line."""
     failed = skipped = 0

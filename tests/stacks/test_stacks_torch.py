@@ -19,22 +19,7 @@ def worker_of(stack, folder):
 
 
 def cases_of(stack, cases):
-    def test(folder):
-        worker = worker_of(stack, folder)
-        texts = []
-        try:
-            hello = worker.ask("hello", protocol=1)
-            assert hello["stack"] == stack and "torch" in hello["versions"], hello
-            regions = hello["capabilities"]["regions"]
-            for model, task, size, settings in cases:
-                problem = harness.Problem(folder, model, task, size)
-                texts.append(f"{model} {task}: " + harness.check_case(
-                    worker, problem, regions, settings=settings))
-            assert worker.close() == 0
-        finally:
-            worker.kill()
-        return "; ".join(texts)
-    return test
+    return harness.cases_of(stack, worker_of, cases)
 
 
 BOTH = [("mnist_cnn", "infer", 28, {}), ("mnist_cnn", "train", 28, {}),

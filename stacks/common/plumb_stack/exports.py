@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models exported by PyTorch for stacks that read files: once a shape and weights, then cached.
+
+PLUMB_TORCH_PYTHON names the Python that has torch (default: the worker's own), PLUMB_CACHE the
+folder to keep files in. Nothing here is timed as the stack's own loading.
+"""
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from .errors import Refused
+
+EXPORTER = pathlib.Path(__file__).resolve().parents[2] / "torch" / "export.py"
+KEEP_BYTES = 4 << 30  # of exports; the ones used longest ago go first
+
+
+def torch_python():
+    return os.environ.get("PLUMB_TORCH_PYTHON") or sys.executable
+
+
+def digest_of(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()
+
+
+def torch_version():
+    """Of the exporting Python, without importing torch."""
+    run = subprocess.run([torch_python(), "-c",
+                          "import importlib.metadata as m; print(m.version('torch'))"],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    if run.returncode != 0:
+        raise Refused("export", f"{torch_python()}, which is to export the model, has no torch")
+    return run.stdout.strip()
+
+
+def cached(wanted):
+    """The path of an exported file. `wanted`: what export.py reads, without the path."""
+    sources = [digest_of(EXPORTER), digest_of(EXPORTER.with_name("models.py"))]
+    key = {**wanted, "weights": digest_of(wanted["weights"]), "torch": torch_version(),
+           "sources": sources}
+    name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
+    folder = os.path.join(os.environ.get("PLUMB_CACHE") or tempfile.gettempdir(), "exports")
+    os.makedirs(folder, exist_ok=True)
+    ending = {"onnx": "onnx", "script": "pt"}[wanted["format"]]
+    path = os.path.join(folder, f"{wanted['model']}-{name}.{ending}")
+    if os.path.exists(path):
+        os.utime(path)
+        return path
+    # Under another name until it is whole: two starts may export at once, and either may be killed.
+    part = f"{path}.{os.getpid()}.part"
+    try:
+        export({**wanted, "path": part})
+        os.replace(part, path)
+    finally:
+        if os.path.exists(part):
+            os.unlink(part)
+    make_room(folder, path)
+    return path
+
+
+def export(wanted):
+    run = subprocess.run([torch_python(), str(EXPORTER), json.dumps(wanted)], check=False,
+                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                         stderr=subprocess.PIPE, text=True, errors="replace",
+                         env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
+    sys.stderr.write(run.stderr)
+    if run.returncode != 0:
+        lines = [line for line in run.stderr.splitlines() if line.startswith("export: ")]
+        reason = lines[-1][len("export: "):] if lines else f"ended with {run.returncode}"
+        raise Refused("export", reason)
+
+
+def make_room(folder, newest):
+    """Removes what was used longest ago, and what a killed export left."""
+    files = [entry for entry in os.scandir(folder) if entry.is_file() and entry.path != newest]
+    files.sort(key=lambda entry: entry.stat().st_mtime, reverse=True)
+    total = os.stat(newest).st_size
+    for entry in files:
+        total += entry.stat().st_size
+        if total > KEEP_BYTES:
+            os.unlink(entry.path)

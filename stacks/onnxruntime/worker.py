@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""onnxruntime: ONNX Runtime on a model that PyTorch exported.
+
+Inputs and outputs are bound once, to memory that is there: the calls of region `latency` copy
+nothing and allocate nothing of their own. Region `host` is the ordinary call with numpy arrays.
+"""
+import pathlib
+import platform
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
+
+import numpy as np  # noqa: E402
+import onnxruntime as ort  # noqa: E402
+
+from plumb_stack import exports, worker  # noqa: E402
+from plumb_stack.errors import Refused, one_line  # noqa: E402
+from plumb_stack.stack import Session, Stack, capabilities, refuse_layout  # noqa: E402
+
+LEVELS = {"all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
+          "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+          "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+          "none": ort.GraphOptimizationLevel.ORT_DISABLE_ALL}
+
+
+class OrtSession(Session):
+    def __init__(self, case, inputs):
+        self.case = case
+        self.inputs = inputs
+        begin = time.perf_counter_ns()
+        path = exports.cached({"format": "onnx", "model": case.model, "weights": case.weights,
+                               "batch": case.batch, "size": case.size, "classes": case.classes,
+                               "channels": case.inputs["x"].shape[1]})
+        self.export_ns = time.perf_counter_ns() - begin
+        self.options = self.make_options()
+        try:
+            self.session = ort.InferenceSession(path, self.options, providers=self.providers())
+        except Exception as error:
+            if "NOT_IMPLEMENTED" in str(error) or "NotImplemented" in type(error).__name__:
+                raise Refused("export", one_line(error)) from error
+            raise
+        self.device = case.device.partition(":")[0]
+        self.index = int(case.device.partition(":")[2] or 0)
+        self.numpy = [None] * case.slots
+        self.x = [ort.OrtValue.ortvalue_from_shape_and_type(
+            list(case.inputs["x"].shape), np.float32, self.device, self.index)
+            for _ in range(case.slots)]
+        shape = [d if isinstance(d, int) else case.batch
+                 for d in self.session.get_outputs()[0].shape]
+        self.out = [ort.OrtValue.ortvalue_from_shape_and_type(shape, np.float32, self.device,
+                                                              self.index)
+                    for _ in range(case.slots)]
+        self.bindings = [self.bind(slot) for slot in range(case.slots)]
+        self.take(range(case.slots))
+
+    def make_options(self):
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = self.case.threads
+        options.inter_op_num_threads = 1
+        options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+        options.graph_optimization_level = LEVELS[self.case.settings["optimization"]]
+        options.log_severity_level = 2
+        options.add_session_config_entry("session.intra_op.allow_spinning",
+                                         "1" if self.case.settings["spinning"] else "0")
+        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+        return options
+
+    def providers(self):
+        if self.case.device == "cpu":
+            return ["CPUExecutionProvider"]
+        index = self.case.device.partition(":")[2] or "0"
+        return [("CUDAExecutionProvider",
+                 {"device_id": index, "use_tf32": "1" if self.case.math == "tf32" else "0"}),
+                "CPUExecutionProvider"]
+
+    def bind(self, slot):
+        binding = self.session.io_binding()
+        binding.bind_ortvalue_input("x", self.x[slot])
+        binding.bind_ortvalue_output("output", self.out[slot])
+        return binding
+
+    def take(self, slots):
+        given = self.case.inputs["x"]
+        for slot in slots:
+            array = self.inputs.array(given.dtype, given.shape, given.offsets[slot])
+            # Ordinary memory of the process, as a user's arrays are.
+            self.numpy[slot] = array.astype(np.float32, copy=True)
+            self.x[slot].update_inplace(self.numpy[slot])
+
+    def calls(self, region):
+        make = self.on_host if region == "host" else self.bound
+        return [make(slot) for slot in range(self.case.slots)]
+
+    def bound(self, slot):
+        run, binding, out = self.session.run_with_iobinding, self.bindings[slot], self.out[slot]
+
+        def call():
+            run(binding)
+            return out
+        return call
+
+    def on_host(self, slot):
+        run, names, feed = self.session.run, ["output"], {"x": self.numpy[slot]}
+        return lambda: run(names, feed)
+
+    def results(self, out):
+        return {"output": out[0] if isinstance(out, list) else out.numpy()}
+
+    def nodes(self):
+        """{provider: number of nodes}, from the session's own record; None: it keeps none."""
+        try:
+            parts = self.session.get_provider_graph_assignment_info()
+        except (AttributeError, RuntimeError):
+            return None
+        nodes = {}
+        for part in parts:
+            nodes[part.ep_name] = nodes.get(part.ep_name, 0) + len(part.get_nodes())
+        return nodes
+
+    def ran(self):
+        active, asked = self.session.get_providers(), self.case.device
+        nodes, fallbacks = self.nodes(), []
+        if asked != "cpu" and "CUDAExecutionProvider" not in active:
+            fallbacks.append("CUDAExecutionProvider could not be loaded")
+        if nodes and asked != "cpu" and nodes.get("CPUExecutionProvider"):
+            fallbacks.append(f"{nodes['CPUExecutionProvider']} nodes on CPUExecutionProvider")
+        if nodes is None:
+            nodes = {active[0]: None}
+        where = {"CPUExecutionProvider": "cpu", "CUDAExecutionProvider": asked}
+        options = self.session.get_session_options()
+        return {"threads": {"intra": options.intra_op_num_threads,
+                            "inter": options.inter_op_num_threads},
+                "devices": [{"device": where.get(name, name), "nodes": count}
+                            for name, count in nodes.items()],
+                "dtype": self.element_type(), "math": self.case.math, "autocast": None,
+                "layout": None, "training": False, "graphs": None, "breaks": None,
+                "recompiles": None, "fallbacks": fallbacks,
+                "settings": {**self.case.settings, "spinning": options.get_session_config_entry(
+                    "session.intra_op.allow_spinning") == "1"}}
+
+    def element_type(self):
+        kinds = {part.type for part in self.session.get_inputs() + self.session.get_outputs()}
+        return "f32" if kinds == {"tensor(float)"} else None
+
+
+class OnnxRuntime(Stack):
+    name = "onnxruntime"
+
+    def versions(self):
+        return {"onnxruntime": ort.__version__, "python": platform.python_version()}
+
+    def capabilities(self):
+        cuda = "CUDAExecutionProvider" in ort.get_available_providers()
+        return capabilities(devices=["cpu"] + (["cuda", "cuda:0"] if cuda else []),
+                            math=["f32", "tf32"] if cuda else ["f32"],
+                            settings={"optimization": list(LEVELS), "spinning": [True, False]})
+
+    def load(self, case, inputs):
+        if case.math == "tf32" and case.device == "cpu":
+            raise Refused("math", "the processor has no tf32")
+        refuse_layout(case, ["default", "nchw"])
+        return OrtSession(case, inputs)
+
+
+if __name__ == "__main__":
+    worker.run(OnnxRuntime())

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes a model with its weights for other stacks, at one shape:
+
+    export.py '{"format":"onnx","path":…,"model":…,"weights":…,"batch":…,"size":…,"classes":…}'
+
+format: onnx, or script (TorchScript, traced, not frozen). Evaluation mode, f32. A failure is one
+line on standard error that begins with "export: ", and status 1.
+"""
+import json
+import pathlib
+import sys
+import warnings
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
+
+import torch  # noqa: E402
+from safetensors.torch import load_file  # noqa: E402
+
+import models  # noqa: E402
+from plumb_stack.errors import one_line  # noqa: E402
+
+
+def export(wanted):
+    if not models.known(wanted["model"]):
+        raise ValueError(f"torchvision has no model {wanted['model']}")
+    model = models.make(wanted["model"], num_classes=wanted["classes"], size=wanted["size"],
+                        draw=False)
+    state = load_file(wanted["weights"])
+    missing, unknown = model.load_state_dict(state, strict=False)
+    missing = [name for name in missing if not name.endswith("num_batches_tracked")]
+    if missing or unknown:
+        raise ValueError(f"{wanted['weights']}: no tensor {(missing + unknown)[0]}")
+    model.eval()
+    x = torch.zeros(wanted["batch"], wanted["channels"], wanted["size"], wanted["size"])
+    if wanted["format"] == "script":
+        with torch.no_grad():
+            torch.jit.save(torch.jit.trace(model, x, check_trace=False), wanted["path"])
+        return
+    # The exporter without dynamo: the other one needs a package more and gives the same graph.
+    torch.onnx.export(model, (x,), wanted["path"], input_names=["x"], output_names=["output"],
+                      dynamo=False)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    try:
+        export(json.loads(sys.argv[1]))
+    except Exception as error:  # pylint: disable=broad-except
+        sys.exit("export: " + one_line(error))
