@@ -3,6 +3,8 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -81,4 +83,17 @@ out:
     closedir(folder);
     plb_free(list.names);
     return status;
+}
+
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *where) {
+    (void)info, (void)kind, (void)where;
+    return remove(path);
+}
+
+plb_status plb_folder_remove(const char *path) {
+    enum { DESCRIPTORS = 16 };
+    struct stat info;
+    if (lstat(path, &info) != 0 && errno == ENOENT) return PLB_OK;
+    if (nftw(path, remove_entry, DESCRIPTORS, FTW_DEPTH | FTW_PHYS) == 0) return PLB_OK;
+    return plb_fail_errno("%s: cannot remove this folder", path);
 }

@@ -20,4 +20,8 @@ PLB_API PLB_MUST_USE plb_status plb_folder_make(const char *path);
 PLB_API PLB_MUST_USE plb_status plb_folder_list(const char *path, plb_arena *arena,
                                                 const char *const **out, size_t *out_count);
 
+// Removes the folder with all that is in it; links are removed, not followed. Fine if there is no
+// such folder.
+PLB_API PLB_MUST_USE plb_status plb_folder_remove(const char *path);
+
 #endif

@@ -8,11 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/core/arena.h"
 #include "base/core/status.h"
 #include "base/libraries.h"
 #include "base/machine.h"
 #include "cli/cli.h"
-#include "cli/python.h"
+#include "stacks/inventory.h"
 
 enum { PATH_BYTES = 4096, MAX_MISSING = 32, FOLDERS = 3 };
 
@@ -35,20 +36,14 @@ typedef struct doctor {
     size_t library_count;
     char folder[FOLDERS][PATH_BYTES]; // where data sets are looked for; "" if unset
     data_set data[2];
-    plb_python_package package[5];
-    bool python_found;
+    plb_arena *arena;
+    plb_stack_entry *stack;
+    size_t stack_count;
     missing_row missing[MAX_MISSING];
     size_t missing_count;
 } doctor;
 
 enum { DATA_SETS = sizeof((doctor){0}.data) / sizeof(data_set) };
-enum { PACKAGES = sizeof((doctor){0}.package) / sizeof(plb_python_package) };
-
-static const char *const package_enables[PACKAGES] = {
-    "comparing with PyTorch",          "comparing models with torchvision's",
-    "exchanging weights with PyTorch", "comparing with ONNX Runtime",
-    "comparing with OpenVINO",
-};
 
 static void find_folders(doctor *d) {
     const char *data = getenv("PLUMB_DATA"), *test = getenv("PLUMB_TEST_DATA");
@@ -98,14 +93,16 @@ static void list_missing(doctor *d) {
         if (!d->data[i].path[0])
             add_missing(d, d->data[i].name, d->data[i].enables, "plumb data get ", d->data[i].name);
     }
-    for (size_t i = 0; i < PACKAGES; i++) {
-        if (!d->package[i].version[0])
-            add_missing(d, d->package[i].name, package_enables[i], "python3 -m pip install ",
-                        d->package[i].name);
+    const char *family = "";
+    for (size_t i = 0; i < d->stack_count; i++) {
+        const plb_stack_entry *e = &d->stack[i];
+        if (e->state == PLB_STACK_READY || !e->family || strcmp(e->family, family) == 0) continue;
+        family = e->family; // one row for all stacks that one command adds
+        add_missing(d, family, e->summary, "plumb stacks add ", family);
     }
 }
 
-static void look(doctor *d) {
+static plb_status look(doctor *d) {
     plb_machine_read("", &d->machine);
     d->threads = plb_machine_threads_of(&d->machine);
     d->library_count = plb_libraries(d->library);
@@ -117,11 +114,9 @@ static void look(doctor *d) {
                             .file = "train-images-idx3-ubyte",
                             .enables = "training on pictures of clothes"};
     for (size_t i = 0; i < DATA_SETS; i++) find_data(d, &d->data[i]);
-    static const char *const names[PACKAGES] = {"torch", "torchvision", "safetensors",
-                                                "onnxruntime", "openvino"};
-    for (size_t i = 0; i < PACKAGES; i++) d->package[i].name = names[i];
-    d->python_found = plb_python_versions(d->package, PACKAGES);
+    PLB_TRY(plb_stacks_inventory(d->arena, &d->stack, &d->stack_count));
     list_missing(d);
+    return PLB_OK;
 }
 
 static double gib(int64_t bytes) {
@@ -190,11 +185,14 @@ static void print_found(const doctor *d) {
         const data_set *set = &d->data[i];
         plb_print("  %-16s%s\n", set->name, set->path[0] ? set->path : "missing");
     }
-    plb_print("\nStacks to compare with (%s%s)\n", plb_python_program(),
-              d->python_found ? "" : ", which cannot be run");
-    for (size_t i = 0; i < PACKAGES; i++) {
-        const plb_python_package *p = &d->package[i];
-        plb_print("  %-16s%s\n", p->name, p->version[0] ? p->version : "missing");
+    plb_print("\nStacks to compare with\n");
+    for (size_t i = 0; i < d->stack_count; i++) {
+        const plb_stack_entry *e = &d->stack[i];
+        const char *known = e->versions ? e->versions : e->folder;
+        plb_print("  %-16s%s\n", e->name,
+                  e->wrong                        ? e->wrong
+                  : e->state == PLB_STACK_MISSING ? "missing"
+                                                  : known);
     }
 }
 
@@ -270,8 +268,14 @@ static void json_found(plb_json *json, const doctor *d) {
     for (size_t i = 0; i < DATA_SETS; i++) json_text(json, d->data[i].name, d->data[i].path);
     plb_json_end(json);
     plb_json_begin_object(json, "stacks");
-    for (size_t i = 0; i < PACKAGES; i++)
-        json_text(json, d->package[i].name, d->package[i].version);
+    for (size_t i = 0; i < d->stack_count; i++) {
+        const plb_stack_entry *e = &d->stack[i];
+        plb_json_begin_object(json, e->name);
+        plb_json_string(json, "state", plb_stack_state_name(e->state));
+        plb_json_string(json, "versions", e->versions);
+        plb_json_string(json, "reason", e->wrong);
+        plb_json_end(json);
+    }
     plb_json_end(json);
     plb_json_begin_array(json, "missing");
     for (size_t i = 0; i < d->missing_count; i++) {
@@ -296,14 +300,19 @@ static plb_status print_json(const doctor *d) {
 }
 
 static plb_status run_doctor(plb_call *call) {
-    doctor d = {0};
-    look(&d);
-    if (call->json) return print_json(&d);
-    print_cpu(&d);
-    print_memory(&d.machine);
-    print_found(&d);
-    print_missing(&d);
-    return PLB_OK;
+    doctor d = {.arena = plb_arena_new()};
+    if (!d.arena) return plb_fail(PLB_ENOMEM, "out of memory");
+    plb_status status = look(&d);
+    if (!status && call->json) {
+        status = print_json(&d);
+    } else if (!status) {
+        print_cpu(&d);
+        print_memory(&d.machine);
+        print_found(&d);
+        print_missing(&d);
+    }
+    plb_arena_free(d.arena);
+    return status;
 }
 
 const plb_command plb_cmd_doctor = {
@@ -313,7 +322,6 @@ const plb_command plb_cmd_doctor = {
                    "versions, data sets and other stacks. For whatever is missing it says what\n"
                    "that would enable and the command that adds it.\n\n"
                    "Data sets are looked for in PLUMB_DATA, then in $XDG_DATA_HOME/plumb/data,\n"
-                   "then in PLUMB_TEST_DATA; other stacks in the Python that PLB_PYTHON names,\n"
-                   "else in python3.",
+                   "then in PLUMB_TEST_DATA; other stacks where `plumb stacks` puts them.",
     .run = run_doctor,
 };

@@ -104,10 +104,20 @@ def test_doctor_finds_data_sets():
         assert found["mnist"] == str(other)
 
 
-def test_doctor_survives_a_python_that_does_not():
-    run = plumb("doctor", env={"PLB_PYTHON": "/no/such/python"})
-    expect(run, 0, "/no/such/python, which cannot be run")
-    expect(plumb("doctor", env={"PLB_PYTHON": "/bin/false"}), 0, "which cannot be run")
+def test_doctor_lists_stacks():
+    with tempfile.TemporaryDirectory() as folder:
+        env = {"XDG_DATA_HOME": folder, "PLUMB_STACKS": ""}
+        document = json.loads(plumb("doctor", "--json", env=env).stdout)
+        assert document["stacks"]["torch-eager"]["state"] == "missing", document["stacks"]
+        commands = [row["command"] for row in document["missing"]]
+        assert commands.count("plumb stacks add torch") == 1, commands
+        mine = pathlib.Path(folder, "plumb/stacks/torch-eager")
+        mine.mkdir(parents=True)
+        (mine / "stack.json").write_text('{"command": ["/no/such/python"]}')
+        run = plumb("doctor", env=env)
+        expect(run, 0, "/no/such/python is gone")
+        (mine / "stack.json").write_text('{"command": ["/bin/true"], "python": "/bin/false"}')
+        expect(plumb("doctor", env=env), 0, "/bin/false cannot be run")
 
 
 def test_full_disk_is_exit_3():

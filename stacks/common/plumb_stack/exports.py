@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models exported by PyTorch for stacks that read files: once a shape and weights, then cached.
 
-PLUMB_TORCH_PYTHON names the Python that has torch (default: the worker's own), PLUMB_CACHE the
-folder to keep files in. Nothing here is timed as the stack's own loading.
+Who exports: the Python that PLUMB_TORCH_PYTHON names, else the worker's own if it has torch, else
+that of the stack torch-eager beside this one. PLUMB_CACHE names the folder to keep files in.
+Nothing here is timed as the stack's own loading.
 """
 import hashlib
+import importlib.util
 import json
 import os
 import pathlib
@@ -19,7 +21,16 @@ KEEP_BYTES = 4 << 30  # of exports; the ones used longest ago go first
 
 
 def torch_python():
-    return os.environ.get("PLUMB_TORCH_PYTHON") or sys.executable
+    named = os.environ.get("PLUMB_TORCH_PYTHON")
+    if named or importlib.util.find_spec("torch"):
+        return named or sys.executable
+    try:
+        # A worker runs in the folder of its stack.json.
+        with open("../torch-eager/stack.json", encoding="utf-8") as file:
+            return json.load(file)["command"][0]
+    except (OSError, ValueError, KeyError, IndexError):
+        raise Refused("export", "PyTorch exports the models that this stack runs, and is not "
+                      "there: plumb stacks add torch") from None
 
 
 def digest_of(path):

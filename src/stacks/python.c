@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/python.h"
+#include "stacks/python.h"
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -10,11 +10,6 @@
 #include <unistd.h>
 
 extern char **environ;
-
-const char *plb_python_program(void) {
-    const char *named = getenv("PLB_PYTHON");
-    return named && *named ? named : "python3";
-}
 
 // Starts argv[0] with its standard output in a pipe, whose reading end is returned; -1 if it
 // cannot be started.
@@ -49,9 +44,9 @@ static void read_versions(FILE *lines, plb_python_package *packages, size_t coun
     }
 }
 
-bool plb_python_versions(plb_python_package *packages, size_t count) {
+bool plb_python_versions(const char *python, plb_python_package *packages, size_t count) {
     enum { MAX_PACKAGES = 16 };
-    char *argv[MAX_PACKAGES + 4] = {(char *)plb_python_program(), "-c",
+    char *argv[MAX_PACKAGES + 4] = {(char *)python, "-c",
                                     "import sys, importlib.metadata as m\n"
                                     "for name in sys.argv[1:]:\n"
                                     "    try: print(name, m.version(name))\n"
