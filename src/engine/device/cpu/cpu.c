@@ -101,10 +101,11 @@ static const char *fingerprint(void) {
 }
 
 // Channels last: what oneDNN's matrix kernels and our own Winograd read with whole vectors, and
-// concatenation, slicing and pooling need no padding of channels.
+// concatenation, slicing and pooling need no padding of channels. The result tells the type: the
+// first operand of a pooling's gradient is positions.
 static plb_layout spatial_layout(const plb_query *q) {
     int rank = q->in[0].shape.rank;
-    bool floats = q->in[0].dtype == PLB_F32;
+    bool floats = q->out[0].dtype == PLB_F32;
     return (plb_layout){rank >= 3 && rank <= 5 && floats ? PLB_LAYOUT_NHWC : PLB_LAYOUT_PLAIN, 0};
 }
 

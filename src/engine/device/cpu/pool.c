@@ -136,13 +136,23 @@ static void share_out(pool_state *s, const plb_query *q, const plb_shape *x) {
     s->threads = plb_worth_threads(plb_shape_count(x), q->threads);
     s->chunks = 1;
     if (rows < s->threads && parts > 1) s->chunks = parts < s->threads ? (int)parts : s->threads;
+}
+
+// Whether gradients go by windows, by pixels or by scattering.
+static void choose_gradient(pool_state *s) {
+    plb_pool_geometry *g = &s->g;
     int64_t around = 1;
+    g->disjoint = true;
     for (int i = 0; i < PLB_POOL_AXES; i++) {
         s->scatters |= g->dilation[i] != 1;
         plb_pool_cover middle = g->cover[i][g->in[i] / 2];
         around *= middle.end - middle.first;
+        for (int64_t at = 0; at < g->in[i]; at++) {
+            g->disjoint &= g->cover[i][at].end - g->cover[i][at].first <= 1;
+        }
     }
-    s->scatters |= around > MANY_WINDOWS || g->channels < WIDE / 2;
+    const int64_t least = plb_cpu_isa() == PLB_ISA_AVX512 ? 2 : WIDE / 2;
+    s->scatters |= around > MANY_WINDOWS || g->channels < least;
 }
 
 static void release(void *state) {
@@ -177,6 +187,7 @@ static plb_status state_new(const plb_query *q, pool_state **out) {
     if (!s->windows || !s->covers) return plb_fail(PLB_ENOMEM, "out of memory for a kernel");
     PLB_TRY(fill_tables(s, &shape, q->op));
     share_out(s, q, x);
+    choose_gradient(s);
     return PLB_OK;
 }
 

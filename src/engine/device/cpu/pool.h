@@ -6,6 +6,7 @@
 #ifndef PLB_ENGINE_DEVICE_CPU_POOL_H
 #define PLB_ENGINE_DEVICE_CPU_POOL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { PLB_POOL_AXES = 3 };
@@ -24,6 +25,7 @@ typedef struct plb_pool_cover {
 typedef struct plb_pool_geometry {
     int64_t planes, channels;
     int64_t in[PLB_POOL_AXES], out[PLB_POOL_AXES], dilation[PLB_POOL_AXES];
+    bool disjoint;                                // no position of x is in two windows
     const plb_pool_window *window[PLB_POOL_AXES]; // [out]
     const plb_pool_cover *cover[PLB_POOL_AXES];   // [in]; of no use with dilation
 } plb_pool_geometry;

@@ -7,6 +7,9 @@
 
 #include <stdbool.h>
 #include <string.h>
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
 
 #include "engine/device/cpu/pool.h"
 
@@ -178,9 +181,16 @@ static void mean_grad_line(const plb_pool_row *r) {
 }
 
 // ---------------------------------------------------------------------------- by channels
+// Masked vectors suit any number of channels.
+#ifdef __AVX512F__
+enum { LEAST_FOR_16 = 2 };
+#else
+enum { LEAST_FOR_16 = 16 };
+#endif
+
 static void max_row(const plb_pool_row *r) {
     int64_t n = r->end - r->begin;
-    if (n >= 16) {
+    if (n >= LEAST_FOR_16) {
         max_row_16(r);
     } else if (n >= 8) {
         max_row_8(r);
@@ -193,7 +203,7 @@ static void max_row(const plb_pool_row *r) {
 
 static void mean_row(const plb_pool_row *r) {
     int64_t n = r->end - r->begin;
-    if (n >= 16) {
+    if (n >= LEAST_FOR_16) {
         mean_row_16(r);
     } else if (n >= 8) {
         mean_row_8(r);
@@ -206,7 +216,7 @@ static void mean_row(const plb_pool_row *r) {
 
 static void mean_grad_row(const plb_pool_row *r) {
     int64_t n = r->end - r->begin;
-    if (n >= 16) {
+    if (n >= LEAST_FOR_16) {
         mean_grad_row_16(r);
     } else if (n >= 8) {
         mean_grad_row_8(r);
@@ -219,7 +229,8 @@ static void mean_grad_row(const plb_pool_row *r) {
 
 static int64_t max_grad_row(const plb_pool_row *r) {
     int64_t n = r->end - r->begin;
-    return n >= 16 ? max_grad_row_16(r) : n >= 8 ? max_grad_row_8(r) : max_grad_row_1(r);
+    if (n >= LEAST_FOR_16) return max_grad_row_16(r);
+    return n >= 8 ? max_grad_row_8(r) : max_grad_row_1(r);
 }
 
 const plb_pool_rows PLB_POOL_ROWS = {max_row, mean_row, mean_grad_row, max_grad_row};
