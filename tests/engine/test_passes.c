@@ -327,6 +327,27 @@ static void masked_second_reader(plb_graph *g, const void *context) {
     descend(g, plb_relu(g, y), plb_exp(g, y)); // the norm's gradient is a sum: no mask joins
 }
 
+// Wide enough for its first norm to be computed again; the second has a residual and stays.
+static void norms_again(plb_graph *g, const void *context) {
+    (void)context;
+    plb_value x = plb_input(g, "x", PLB_F32, &plb_shape_of(1, 4, 512, 512));
+    plb_value y = conv(g, plb_relu(g, norm(g, x)), "w"), grads[2];
+    plb_value wrt[2] = {x, g->nodes[g->values[y].node].in[1]};
+    y = plb_relu(g, plb_add(g, norm(g, y), x));
+    plb_gradients(g, plb_mean(g, plb_mul(g, y, y), 0, false), wrt, 2, grads);
+    plb_output(g, "dx", grads[0]);
+    plb_output(g, "dw", grads[1]);
+}
+// Of the gradient of the bias nothing is left that is as large as x.
+static void pooled_bias(plb_graph *g, const void *context) {
+    (void)context;
+    const plb_pool_attrs attrs = plb_pool_uniform(2, 3, 2, 1);
+    plb_value y = conv(g, image(g), "w"), bias = g->nodes[g->values[y].node].in[2], grad;
+    y = plb_max_pool(g, y, &attrs);
+    plb_gradients(g, plb_sum(g, plb_mul(g, y, y), 0, false), &bias, 1, &grad);
+    plb_output(g, "dbias", grad);
+}
+
 static void old_value_used_late(plb_graph *g, const void *context) {
     (void)context;
     plb_value w = vector(g, "w");
@@ -476,6 +497,8 @@ static const pass_case pass_cases[] = {
     {"mask of two norms", masked_two_norms, plb_pass_fuse_norm_grad, PLB_OP_relu_grad, 0},
     {"mask with a second reader", masked_second_reader, plb_pass_fuse_norm_grad, PLB_OP_relu_grad,
      1},
+    {"norms again", norms_again, plb_pass_recompute, PLB_OP_batch_norm, 2},
+    {"bias before a pooling", pooled_bias, plb_pass_sum_early, PLB_OP_reduce_sum, 2},
     {"old value used late", old_value_used_late, plb_pass_keep_old, PLB_OP_cast, 1},
     {"old value seen late", old_value_seen_late, plb_pass_keep_old, PLB_OP_cast, 1},
     {"old value is an output", old_value_is_output, plb_pass_keep_old, PLB_OP_cast, 1},
@@ -570,6 +593,41 @@ static void plans_tell_their_ops(void) {
     plb_model_free(model);
 }
 
+static int planned_ops(void (*build)(plb_graph *g, const void *context), const char *op) {
+    plb_model *model = plb_model_new();
+    plb_graph *g;
+    CHECK_OK(plb_model_program(model, "p", &g));
+    build(g, NULL);
+    plb_plan *plan = NULL;
+    CHECK_OK(plb_plan_new(g, &(plb_plan_options){.threads = 1, .no_tuning = true}, &plan));
+    int n = 0;
+    for (int i = 0; i < plb_plan_op_count(plan); i++) {
+        n += strcmp(plb_plan_op_info(plan, i).op, op) == 0;
+    }
+    plb_plan_free(plan);
+    plb_model_free(model);
+    return n;
+}
+
+static void sums_move_before_pooling(void) {
+    CHECK(planned_ops(pooled_bias, "max_pool") == 1);
+    CHECK(planned_ops(pooled_bias, "max_pool_grad") == 0);
+}
+
+// The plan of norms_again(): what the first norm makes is a chain's result in backward.
+static void norms_are_computed_again(void) {
+    plb_model *model = plb_model_new();
+    plb_graph *g;
+    CHECK_OK(plb_model_program(model, "p", &g));
+    norms_again(g, NULL);
+    plb_plan *plan = NULL;
+    CHECK_OK(plb_plan_new(g, &(plb_plan_options){.threads = 1, .no_tuning = true}, &plan));
+    CHECK(strstr(plb_plan_report(plan),
+                 "recompute: signs for 1 gradients of norms, 1 norms of 4.0 MiB"));
+    plb_plan_free(plan);
+    plb_model_free(model);
+}
+
 // In f64 there is no rounding for a mistake to hide behind.
 static void random_programs_agree_in_f64(void) {
     for (uint64_t seed = 1; seed < 11; seed++) {
@@ -590,6 +648,8 @@ static const check_test tests[] = {
     {"passes do what they say", passes_do_what_they_say},
     {"programs by hand agree at all levels", programs_by_hand_agree},
     {"plans tell their ops", plans_tell_their_ops},
+    {"sums move before pooling", sums_move_before_pooling},
+    {"norms are computed again", norms_are_computed_again},
     {"random programs agree at all levels", random_programs_agree},
     {"random programs agree in f64", random_programs_agree_in_f64},
 };

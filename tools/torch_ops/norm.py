@@ -24,7 +24,9 @@ def batch_norm(a, x, gamma=None, beta=None, residual=None):
 
 
 @op("batch_norm_grad")
-def batch_norm_grad(a, x, dy, gamma, mean, inv_std, y=None):
+def batch_norm_grad(a, x, dy, gamma, mean, inv_std, y=None, beta=None):
+    if beta is not None:
+        y = (x - per_channel(mean, x)) * per_channel(inv_std * gamma, x) + per_channel(beta, x)
     if y is not None:
         dy = torch.where(y > 0, dy, torch.zeros_like(dy))
     h = (x - per_channel(mean, x)) * per_channel(inv_std, x)

@@ -90,6 +90,8 @@ typedef struct plb_backend {
     const plb_kernel *const *(*kernels)(plb_op_id op);
     // The layout in which spatial ops of this device run best for these operands.
     plb_layout (*spatial_layout)(const plb_query *q);
+    // Whether batch_norm_grad may get beta in place of y.
+    bool takes_beta_for_y;
 } plb_backend;
 
 PLB_API extern const plb_backend plb_backend_cpu;

@@ -28,6 +28,10 @@ PLB_MUST_USE plb_status plb_pass_fold_norm(plb_graph **graph, const plb_pass_con
 PLB_MUST_USE plb_status plb_pass_fuse_epilogue(plb_graph **graph, const plb_pass_context *context);
 // The mask of a ReLU moves into the gradient of the batch norm before it.
 PLB_MUST_USE plb_status plb_pass_fuse_norm_grad(plb_graph **graph, const plb_pass_context *context);
+// Sums over planes move before the gradient of a pooling.
+PLB_MUST_USE plb_status plb_pass_sum_early(plb_graph **graph, const plb_pass_context *context);
+// What a batch norm made is computed again for backward instead of being kept.
+PLB_MUST_USE plb_status plb_pass_recompute(plb_graph **graph, const plb_pass_context *context);
 // Pointwise nodes with one consumer become one `fused` node with it.
 PLB_MUST_USE plb_status plb_pass_fuse_chain(plb_graph **graph, const plb_pass_context *context);
 // Gives every value a layout and inserts reorders where they meet.

@@ -20,6 +20,7 @@ typedef struct pass_entry {
 static const pass_entry passes[] = {
     {plb_pass_clean, false, false},        {plb_pass_fold_norm, true, true},
     {plb_pass_fuse_epilogue, true, false}, {plb_pass_fuse_norm_grad, true, false},
+    {plb_pass_sum_early, true, false},     {plb_pass_recompute, true, false},
     {plb_pass_fuse_chain, true, false},    {plb_pass_clean, false, false},
     {plb_pass_keep_old, false, false}, // late: fusion moves reads towards their users
     {plb_pass_layout, false, false},

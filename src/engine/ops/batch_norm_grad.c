@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradient of batch_norm: x, dy, gamma, mean, inv_std and, where a relu was fused behind the
 // normalisation, its y -> dx, dgamma, dbeta and, if asked for, the masked dy (it is the gradient
-// of a fused residual). With h = (x - mean) inv_std, m elements a channel and sums over a channel:
+// of a fused residual). In place of y the seventh input may be beta, which tells the sign of y
+// where there was no residual. With h = (x - mean) inv_std, m elements a channel and sums over a
+// channel:
 //
 //   dbeta = sum dy,  dgamma = sum dy h,  dx = gamma inv_std (dy - dbeta / m - h dgamma / m)
 #include "base/core/status.h"
 #include "engine/ops/norm.h"
+
+enum { Y = 5, BETA = 6 };
 
 static plb_status infer(plb_signature *s) {
     const plb_norm_attrs *attrs = s->attrs;
     const char *op = "batch_norm_grad";
     const plb_type *x = &s->in[0];
     PLB_TRY(plb_norm_expect_x(x, op));
-    bool mask = s->n_in > 5 && !plb_type_absent(&s->in[5]);
-    plb_type like_x[] = {*x, s->in[1], mask ? s->in[5] : *x};
+    bool mask = s->n_in > Y && !plb_type_absent(&s->in[Y]);
+    bool beta = s->n_in > BETA && !plb_type_absent(&s->in[BETA]);
+    plb_type like_x[] = {*x, s->in[1], mask ? s->in[Y] : *x};
     PLB_TRY(plb_expect_floats(&(plb_signature){.n_in = 3, .in = like_x}, op, 0, 2));
     PLB_TRY(plb_expect_shape(&like_x[1], &x->shape, op, "dy"));
     PLB_TRY(plb_expect_shape(&like_x[2], &x->shape, op, "y"));
@@ -21,8 +26,10 @@ static plb_status infer(plb_signature *s) {
     PLB_TRY(plb_norm_expect_vector(&s->in[2], x, &channels, op, "gamma"));
     PLB_TRY(plb_norm_expect_vector(&s->in[3], x, &channels, op, "mean"));
     PLB_TRY(plb_norm_expect_vector(&s->in[4], x, &channels, op, "inv_std"));
-    if (attrs->masked && !mask) {
-        return plb_fail(PLB_EINVAL, "%s: a masked dy needs y", op);
+    if (beta) PLB_TRY(plb_norm_expect_vector(&s->in[BETA], x, &channels, op, "beta"));
+    if (mask && beta) return plb_fail(PLB_EINVAL, "%s: expected y or beta, found both", op);
+    if (attrs->masked && !mask && !beta) {
+        return plb_fail(PLB_EINVAL, "%s: a masked dy needs y or beta", op);
     }
     s->n_out = attrs->masked ? 4 : 3;
     s->out[0] = *x;
@@ -35,6 +42,7 @@ static plb_status infer(plb_signature *s) {
 typedef struct parts {
     plb_graph *graph;
     double m;
+    plb_value y;              // or what has its sign, PLB_NONE: no relu
     plb_value centred, h, dy; // x - mean, times inv_std, masked
     plb_value gamma, r;       // [C,1,…]
     plb_value d_dy, d_h;      // gradients so far, PLB_NONE: none
@@ -67,17 +75,30 @@ static void through_dgamma(parts *p, plb_value v) {
     p->d_h = plb_norm_plus(p->graph, p->d_h, plb_mul(p->graph, p->dy, v));
 }
 
+// y, or what has its sign; PLB_NONE where there was no relu.
+static plb_value sign_of_y(plb_graph *graph, int node) {
+    plb_value x = plb_node_in(graph, node, 0), beta = plb_node_in(graph, node, BETA);
+    if (beta == PLB_NONE) return plb_node_in(graph, node, Y);
+    const int rank = plb_value_shape(graph, x).rank;
+    plb_value vector[5];
+    for (int i = 2; i < 5; i++) {
+        vector[i] = plb_along_channels(graph, plb_node_in(graph, node, i), rank);
+    }
+    plb_value h = plb_mul(graph, plb_sub(graph, x, vector[3]), vector[4]);
+    return plb_add(graph, plb_mul(graph, h, vector[2]), plb_along_channels(graph, beta, rank));
+}
+
 static parts parts_of(plb_graph *graph, int node) {
     plb_type type = plb_value_type(graph, plb_node_in(graph, node, 0));
     plb_dtype dtype = plb_statistics_dtype(type.dtype);
-    plb_value in[5], y = plb_node_in(graph, node, 5);
+    plb_value in[5], y = sign_of_y(graph, node);
     for (int i = 0; i < 5; i++) {
         in[i] = plb_node_in(graph, node, i);
         if (i == 1 && y != PLB_NONE) in[i] = plb_relu_grad(graph, in[i], y);
         in[i] = plb_as_dtype(graph, in[i], dtype);
         if (i >= 2) in[i] = plb_along_channels(graph, in[i], type.shape.rank);
     }
-    parts p = {.graph = graph, .dy = in[1], .gamma = in[2], .r = in[4]};
+    parts p = {.graph = graph, .y = y, .dy = in[1], .gamma = in[2], .r = in[4]};
     p.m = (double)plb_norm_count(&type.shape);
     p.centred = plb_sub(graph, in[0], in[3]);
     p.h = plb_mul(graph, p.centred, p.r);
@@ -88,7 +109,7 @@ static parts parts_of(plb_graph *graph, int node) {
 // The gradient of dy. It lacks extents when only dbeta's flowed back.
 static plb_value finish_dy(parts *p, int node) {
     if (p->d_dy == PLB_NONE) return PLB_NONE;
-    plb_value dy = plb_node_in(p->graph, node, 1), y = plb_node_in(p->graph, node, 5);
+    plb_value dy = plb_node_in(p->graph, node, 1), y = p->y;
     plb_type type = plb_value_type(p->graph, dy);
     plb_shape shape = plb_value_shape(p->graph, p->d_dy);
     plb_value d = p->d_dy;
@@ -137,21 +158,23 @@ static double flops(const plb_signature *s) {
 
 static plb_status ref(const plb_call *call) {
     const plb_tensor *x = &call->in[0], *dy = &call->in[1];
-    const plb_tensor *y = call->n_in > 5 && call->in[5].data ? &call->in[5] : NULL;
+    const plb_tensor *y = call->n_in > Y && call->in[Y].data ? &call->in[Y] : NULL;
+    const plb_tensor *betas = call->n_in > BETA && call->in[BETA].data ? &call->in[BETA] : NULL;
     plb_shape channel = x->shape;
     channel.dim[1] = 1;
     double m = (double)plb_norm_count(&x->shape);
     for (int64_t c = 0; c < x->shape.dim[1]; c++) {
         double gamma = plb_tensor_load(&call->in[2], &c), mean = plb_tensor_load(&call->in[3], &c);
         double inv_std = plb_tensor_load(&call->in[4], &c), dgamma = 0, dbeta = 0;
+        double beta = betas ? plb_tensor_load(betas, &c) : 0;
         for (int pass = 0; pass < 2; pass++) {
             int64_t index[PLB_MAX_RANK] = {0};
             do {
                 int64_t at[PLB_MAX_RANK];
                 for (int i = 0; i < channel.rank; i++) at[i] = i == 1 ? c : index[i];
-                bool on = !y || plb_tensor_load(y, at) > 0;
-                double d = on ? plb_tensor_load(dy, at) : 0;
                 double h = (plb_tensor_load(x, at) - mean) * inv_std;
+                bool on = betas ? h * gamma + beta > 0 : !y || plb_tensor_load(y, at) > 0;
+                double d = on ? plb_tensor_load(dy, at) : 0;
                 if (pass == 0) {
                     dbeta += d, dgamma += d * h;
                 } else {
@@ -193,6 +216,13 @@ static const plb_sample samples[] = {
      .n_in = 6,
      .attrs = ATTRS(0),
      .in = {PLB_T(2, 3, 4, 3), PLB_T(2, 3, 4, 3), PLB_T(3), PLB_T(3), PLB_T(3), PLB_T(2, 3, 4, 3)}},
+    {.name = "relu, known by beta",
+     POSITIVE,
+     .n_in = 7,
+     .absent = 1 << Y,
+     .attrs = ATTRS(0),
+     .in = {PLB_T(2, 3, 4, 3), PLB_T(2, 3, 4, 3), PLB_T(3), PLB_T(3), PLB_T(3), PLB_T(2, 3, 4, 3),
+            PLB_T(3)}},
     {.name = "relu and residual",
      POSITIVE,
      .n_in = 6,
@@ -204,7 +234,7 @@ const plb_op plb_op_batch_norm_grad = {.name = "batch_norm_grad",
                                        .flags = PLB_OP_SPATIAL,
                                        .attrs_bytes = sizeof(plb_norm_attrs),
                                        .min_in = 5,
-                                       .max_in = 6,
+                                       .max_in = 7,
                                        .spatial_in = 1 << 0 | 1 << 1 | 1 << 5,
                                        .spatial_out = 1 << 0 | 1 << 3,
                                        .infer = infer,

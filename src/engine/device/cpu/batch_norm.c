@@ -15,6 +15,7 @@
 #include "plumb/ops.h"
 
 enum { BLOCK_ROWS = 64, ALONE_BELOW = 1 << 15 };
+enum { Y = 5, BETA = 6 }; // inputs of the gradient
 
 typedef struct norm_state {
     const plb_norm_rows *rows_of;
@@ -40,6 +41,9 @@ static const char *refuse(const plb_query *q) {
         if (!rows) return "channels-last only";
     }
     const plb_norm_attrs *attrs = q->attrs;
+    if (q->op == PLB_OP_batch_norm_grad && q->n_in > BETA && attrs->masked) {
+        return "a masked gradient comes from y only";
+    }
     if (q->op == PLB_OP_batch_norm && attrs->epilogue.activation == PLB_ACT_CLAMP) {
         return "ReLU is the only activation";
     }
@@ -170,10 +174,15 @@ static plb_status prepare_forward(const plb_query *q, const char *choice, plb_la
 }
 
 // ---------------------------------------------------------------------------- gradient
+static const float *operand(const plb_call *call, int k) {
+    return k < call->n_in ? call->in[k].data : NULL;
+}
+
 static void grad_sums(const norm_state *s, const scratch *w, const plb_call *call, float *masked) {
     const int64_t c = s->channels;
     const float *x = call->in[0].data, *dy = call->in[1].data, *mean = call->in[3].data;
-    const float *y = call->n_in > 5 ? call->in[5].data : NULL;
+    const float *y = operand(call, Y), *beta = operand(call, BETA);
+    const float *coefficients[3] = {w->vector[0], mean, beta};
     clear(s, w);
 #pragma omp parallel for num_threads(s->threads) schedule(static, 1)
     for (int t = 0; t < s->threads; t++) {
@@ -182,8 +191,13 @@ static void grad_sums(const norm_state *s, const scratch *w, const plb_call *cal
         float *partials = w->partials + t * 2 * c;
         for (int64_t r = first; r < last; r += BLOCK_ROWS) {
             int64_t rows = last - r < BLOCK_ROWS ? last - r : BLOCK_ROWS, at = r * c;
-            s->rows_of->grad_sums(x + at, dy + at, y ? y + at : NULL, rows, c, mean, partials,
-                                  partials + c, masked ? masked + at : NULL);
+            if (beta) {
+                s->rows_of->grad_sums_signed(x + at, dy + at, rows, c, coefficients, partials,
+                                             partials + c);
+            } else {
+                s->rows_of->grad_sums(x + at, dy + at, y ? y + at : NULL, rows, c, mean, partials,
+                                      partials + c, masked ? masked + at : NULL);
+            }
             add_partials(s, w->totals + t * 2 * c, partials);
         }
     }
@@ -193,16 +207,22 @@ static void grad_sums(const norm_state *s, const scratch *w, const plb_call *cal
 static void grad_apply(const norm_state *s, const scratch *w, const plb_call *call,
                        const float *masked) {
     const float *x = call->in[0].data, *dy = masked ? masked : call->in[1].data;
-    const float *y = call->n_in > 5 && !masked ? call->in[5].data : NULL;
+    const float *y = masked ? NULL : operand(call, Y), *beta = operand(call, BETA);
     float *dx = call->out[0].data;
-    const float *coefficients[4] = {w->vector[0], w->vector[1], call->in[3].data, w->vector[2]};
+    const float *coefficients[5] = {w->vector[0], w->vector[1], call->in[3].data, w->vector[2],
+                                    beta};
 #pragma omp parallel for num_threads(s->threads) schedule(static, 1)
     for (int t = 0; t < s->threads; t++) {
         int64_t first, last;
         range_of(s, t, &first, &last);
         int64_t at = first * s->channels;
-        s->rows_of->grad_apply(x + at, dy + at, y ? y + at : NULL, last - first, s->channels,
-                               coefficients, dx + at);
+        if (beta) {
+            s->rows_of->grad_apply_signed(x + at, dy + at, last - first, s->channels, coefficients,
+                                          dx + at);
+        } else {
+            s->rows_of->grad_apply(x + at, dy + at, y ? y + at : NULL, last - first, s->channels,
+                                   coefficients, dx + at);
+        }
     }
 }
 
@@ -214,11 +234,13 @@ static plb_status run_grad(void *state, const plb_call *call, plb_stream *stream
     const float *gamma = call->in[2].data, *inv_std = call->in[4].data;
     float *dgamma = call->out[1].data, *dbeta = call->out[2].data;
     float *masked = call->n_out > 3 ? call->out[3].data : NULL;
+    for (int64_t i = 0; i < s->channels; i++) {
+        w.vector[0][i] = (float)((double)gamma[i] * (double)inv_std[i]);
+    }
     grad_sums(s, &w, call, masked);
     for (int64_t i = 0; i < s->channels; i++) {
         double r = inv_std[i], a = gamma[i] * r, m = (double)s->rows;
         double beta_sum = w.totals[i], gamma_sum = w.totals[s->channels + i] * r;
-        w.vector[0][i] = (float)a;
         w.vector[1][i] = (float)(-a * r * gamma_sum / m);
         w.vector[2][i] = (float)(-a * beta_sum / m);
         dgamma[i] = (float)gamma_sum;

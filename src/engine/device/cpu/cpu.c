@@ -134,4 +134,5 @@ const plb_backend plb_backend_cpu = {
     .capture_free = plb_cpu_capture_free,
     .kernels = plb_cpu_kernels,
     .spatial_layout = spatial_layout,
+    .takes_beta_for_y = true,
 };

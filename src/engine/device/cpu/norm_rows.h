@@ -20,6 +20,13 @@ typedef struct plb_norm_rows {
     // dx = a[c] d + b[c] (x - mean[c]) + e[c].
     void (*grad_apply)(const float *x, const float *dy, const float *y, int64_t rows, int64_t c,
                        const float *const coefficients[4], float *dx); // a, b, mean, e
+    // The same two where y > 0 is a[c] (x - mean[c]) + beta[c] > 0.
+    void (*grad_sums_signed)(const float *x, const float *dy, int64_t rows, int64_t c,
+                             const float *const coefficients[3], float *sum,
+                             float *product); // a, mean, beta
+    void (*grad_apply_signed)(const float *x, const float *dy, int64_t rows, int64_t c,
+                              const float *const coefficients[5],
+                              float *dx); // a, b, mean, e, beta
     // y = (x - mean[c]) scale[c] + offset[c]; y may be x, here and below.
     void (*centre)(const float *x, int64_t rows, int64_t c, const float *mean, const float *scale,
                    const float *offset, float *y);

@@ -93,6 +93,34 @@ static void grad_apply(const float *x, const float *dy, const float *y, int64_t 
     }
 }
 
+static void grad_sums_signed(const float *x, const float *dy, int64_t rows, int64_t c,
+                             const float *const coefficients[3], float *sum, float *product) {
+    const float *a = coefficients[0], *mean = coefficients[1], *beta = coefficients[2];
+    for (int64_t r = 0; r < rows; r++, x += c, dy += c) {
+#pragma omp simd
+        for (int64_t i = 0; i < c; i++) {
+            float centred = x[i] - mean[i];
+            float d = a[i] * centred + beta[i] > 0 ? dy[i] : 0.0f;
+            sum[i] += d;
+            product[i] += d * centred;
+        }
+    }
+}
+
+static void grad_apply_signed(const float *x, const float *dy, int64_t rows, int64_t c,
+                              const float *const coefficients[5], float *dx) {
+    const float *a = coefficients[0], *b = coefficients[1], *mean = coefficients[2];
+    const float *e = coefficients[3], *beta = coefficients[4];
+    for (int64_t r = 0; r < rows; r++, x += c, dy += c, dx += c) {
+#pragma omp simd
+        for (int64_t i = 0; i < c; i++) {
+            float centred = x[i] - mean[i];
+            float d = a[i] * centred + beta[i] > 0 ? dy[i] : 0.0f;
+            dx[i] = a[i] * d + b[i] * centred + e[i];
+        }
+    }
+}
+
 static void centre(const float *x, int64_t rows, int64_t c, const float *mean, const float *scale,
                    const float *offset, float *y) {
     for (int64_t r = 0; r < rows; r++, x += c, y += c) {
@@ -113,7 +141,8 @@ static void standardise(const float *x, int64_t n, float mean, float scale, cons
     for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale * gamma[i] + beta[i];
 }
 
-const plb_norm_rows PLB_NORM_ROWS = {sums,   apply,       grad_sums,  grad_apply,
-                                     centre, centre_line, standardise};
+const plb_norm_rows PLB_NORM_ROWS = {
+    sums,   apply,       grad_sums,  grad_apply, grad_sums_signed, grad_apply_signed,
+    centre, centre_line, standardise};
 
 #endif
