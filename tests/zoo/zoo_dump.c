@@ -2,7 +2,7 @@
 // Runs a model of the zoo for test_zoo_torch.py, which compares what comes out with PyTorch:
 //
 //   zoo_dump IN OUT model=NAME size=N steps=N optimizer=NAME lr=X momentum=X weight_decay=X
-//            level=plan|interp winograd=0|1
+//            level=plan|interp winograd=0|1 f64=0|1
 //
 // IN and OUT are safetensors files. IN holds the variables by name and the batches x.0, y.0, x.1, …
 // OUT gets "infer" (logits of x.0 before training), "eval.loss", "eval.correct"; and with steps > 0
@@ -181,6 +181,7 @@ static plb_status run(dump *d, char **args) {
                                                    ? PLB_LEVEL_PLAN
                                                    : PLB_LEVEL_INTERP,
                                       .no_winograd = atoi(argument(args, "winograd", "1")) == 0,
+                                      .f64 = atoi(argument(args, "f64", "0")) != 0,
                                       .no_tuning = true};
     plb_graph *graph = NULL;
     PLB_TRY(plb_safetensors_open(args[1], &d->in));
