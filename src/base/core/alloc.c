@@ -3,6 +3,9 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <string.h>
 #include <sys/mman.h>
 
@@ -50,6 +53,12 @@ char *plb_strdup(const char *string) {
 
 void plb_free(void *pointer) {
     free(pointer);
+}
+
+void plb_alloc_trim(void) {
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }
 
 void plb_alloc_set_hook(plb_alloc_hook hook, void *context) {

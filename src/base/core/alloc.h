@@ -27,6 +27,10 @@ PLB_API void *plb_alloc_slab(size_t size_bytes);
 PLB_API char *plb_strdup(const char *string);
 PLB_API void plb_free(void *pointer);
 
+// Hands freed memory back to the system where the C library can: before large slabs are taken, so
+// that what went before does not stay resident beside them.
+PLB_API void plb_alloc_trim(void);
+
 // Called before every allocation with its size; returning false makes it fail. NULL removes it.
 // Not for use while other threads allocate.
 typedef bool (*plb_alloc_hook)(void *context, size_t size_bytes);

@@ -236,6 +236,7 @@ plb_status plb_plan_place(plb_plan *plan) {
     drop_unread_outputs(&l);
     settle_kinds(&l);
     collect(&l, &transient, &persistent, &bound);
+    plb_alloc_trim(); // what timing took
     PLB_TRY_OUT(allocate(plan, &transient, &plan->transient));
     PLB_TRY_OUT(allocate(plan, &persistent, &plan->persistent));
     PLB_TRY_OUT(allocate(plan, &bound, &plan->bound));
