@@ -47,6 +47,14 @@ plb_type plb_class_loss_type(const plb_loss_attrs *attrs, plb_dtype dtype, const
     return type;
 }
 
+plb_status plb_class_infer(plb_signature *s, const char *op) {
+    static const plb_type absent = {.dtype = PLB_DTYPE_COUNT};
+    const plb_loss_attrs *attrs = s->attrs;
+    PLB_TRY(plb_class_check(op, attrs, &s->in[0], &s->in[1], s->n_in > 2 ? &s->in[2] : &absent));
+    s->out[0] = plb_class_loss_type(attrs, s->in[0].dtype, &s->in[1]);
+    return PLB_OK;
+}
+
 static plb_status bad_target(const char *op, const plb_class_loss *loss, const int64_t *position,
                              int64_t found) {
     plb_shape place = {.rank = loss->target->shape.rank};
@@ -83,6 +91,28 @@ double plb_class_weight(const plb_class_loss *loss, int64_t of_class) {
 double plb_class_scale(const plb_class_loss *loss, const plb_tensor *dy, const int64_t *position) {
     double scale = plb_load_f64(dy->data, dy->dtype, plb_tensor_offset(dy, position));
     return loss->attrs->reduction == PLB_REDUCE_MEAN ? scale / loss->total : scale;
+}
+
+plb_status plb_class_ref(const plb_call *call, const char *op, plb_class_loss_at at) {
+    const plb_tensor *x = &call->in[0], *y = &call->out[0];
+    const bool weighted = call->n_in > 2 && call->in[2].data;
+    plb_class_loss loss = {.attrs = call->attrs,
+                           .target = &call->in[1],
+                           .weight = weighted ? &call->in[2] : NULL,
+                           .classes = x->shape.dim[1]};
+    PLB_TRY(plb_class_begin(op, &loss));
+    const bool reduced = loss.attrs->reduction != PLB_REDUCE_NONE;
+    const plb_shape *shape = &loss.target->shape;
+    int64_t position[PLB_MAX_RANK] = {0}, count = plb_shape_count(shape), t;
+    double sum = 0;
+    for (int64_t n = 0; n < count; n++, plb_walk_next(shape, position)) {
+        double here = plb_class_at(&loss, position, &t) ? at(&loss, x, position, t) : 0;
+        sum += here;
+        if (!reduced) plb_store_f64(y->data, y->dtype, plb_tensor_offset(y, position), here);
+    }
+    if (loss.attrs->reduction == PLB_REDUCE_MEAN) sum /= loss.total;
+    if (reduced) plb_store_f64(y->data, y->dtype, 0, sum);
+    return PLB_OK;
 }
 
 int64_t plb_class_offset(const plb_tensor *scores, const int64_t *position, int64_t c) {

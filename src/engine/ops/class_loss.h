@@ -14,6 +14,8 @@ plb_status plb_class_check(const char *op, const plb_loss_attrs *attrs, const pl
                            const plb_type *target, const plb_type *weight);
 // Type of the loss: a scalar, or like the target.
 plb_type plb_class_loss_type(const plb_loss_attrs *attrs, plb_dtype dtype, const plb_type *target);
+// The whole `infer` of a loss of scores, targets and perhaps weights.
+plb_status plb_class_infer(plb_signature *s, const char *op);
 
 typedef struct plb_class_loss {
     const plb_loss_attrs *attrs;
@@ -29,6 +31,10 @@ bool plb_class_at(const plb_class_loss *loss, const int64_t *position, int64_t *
 double plb_class_weight(const plb_class_loss *loss, int64_t of_class);
 // d loss / d (contribution of this position), from dy.
 double plb_class_scale(const plb_class_loss *loss, const plb_tensor *dy, const int64_t *position);
+// The whole `ref` of a loss: `at` gives what one position that is not ignored contributes.
+typedef double (*plb_class_loss_at)(const plb_class_loss *loss, const plb_tensor *scores,
+                                    const int64_t *position, int64_t target);
+plb_status plb_class_ref(const plb_call *call, const char *op, plb_class_loss_at at);
 // Offset of score [n, c, …] for position [n, …].
 int64_t plb_class_offset(const plb_tensor *scores, const int64_t *position, int64_t c);
 

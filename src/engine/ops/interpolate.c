@@ -10,11 +10,7 @@ static plb_status infer(plb_signature *s) {
 
 static void grad(plb_graph *graph, int node, const plb_value *dout, const bool *needed,
                  plb_value *din) {
-    if (!needed[0]) return;
-    plb_interpolate_attrs attrs = *(const plb_interpolate_attrs *)plb_node_attrs(graph, node);
-    plb_shape x = plb_value_shape(graph, plb_node_in(graph, node, 0));
-    for (int i = 2; i < x.rank; i++) attrs.extent[i - 2] = x.dim[i];
-    din[0] = plb_emit(graph, PLB_OP_interpolate_grad, dout, 1, &attrs);
+    if (needed[0]) din[0] = plb_interpolate_back(graph, node, PLB_OP_interpolate_grad, dout[0]);
 }
 
 static double flops(const plb_signature *s) {
@@ -41,16 +37,11 @@ static plb_status ref(const plb_call *call) {
     int64_t in[PLB_MAX_SPATIAL], extent[PLB_MAX_SPATIAL];
     plb_spatial_extents(&x->shape, in);
     plb_spatial_extents(&y->shape, extent);
-    int first = PLB_MAX_SPATIAL - (x->shape.rank - 2);
+    const plb_type type = {x->dtype, x->shape};
     int64_t out[PLB_MAX_SPATIAL] = {0};
     do {
         plb_taps taps[PLB_MAX_SPATIAL];
-        for (int i = 0; i < PLB_MAX_SPATIAL; i++) {
-            taps[i] = (plb_taps){.count = 1, .weight = {1}};
-            if (i < first) continue;
-            plb_interpolate_taps(call->attrs, x->dtype, i - first, in[i], extent[i], out[i],
-                                 &taps[i]);
-        }
+        plb_interpolate_all_taps(call->attrs, &type, in, extent, out, taps);
         for (int64_t n = 0; n < y->shape.dim[0]; n++) {
             for (int64_t c = 0; c < y->shape.dim[1]; c++) {
                 plb_spatial_store(y, n, c, out, mixed(x, n, c, taps));

@@ -11,11 +11,7 @@ static plb_status infer(plb_signature *s) {
 
 static void grad(plb_graph *graph, int node, const plb_value *dout, const bool *needed,
                  plb_value *din) {
-    if (!needed[0]) return;
-    plb_interpolate_attrs attrs = *(const plb_interpolate_attrs *)plb_node_attrs(graph, node);
-    plb_shape dy = plb_value_shape(graph, plb_node_in(graph, node, 0));
-    for (int i = 2; i < dy.rank; i++) attrs.extent[i - 2] = dy.dim[i];
-    din[0] = plb_interpolate(graph, dout[0], &attrs);
+    if (needed[0]) din[0] = plb_interpolate_back(graph, node, PLB_OP_interpolate, dout[0]);
 }
 
 static double flops(const plb_signature *s) {
@@ -40,15 +36,10 @@ static void add_plane(const void *context, int64_t n, int64_t c, double *plane) 
     int64_t in[PLB_MAX_SPATIAL], extent[PLB_MAX_SPATIAL], out[PLB_MAX_SPATIAL] = {0};
     plb_spatial_extents(&call->out[0].shape, in);
     plb_spatial_extents(&dy->shape, extent);
-    int first = PLB_MAX_SPATIAL - (dy->shape.rank - 2);
+    const plb_type type = {dy->dtype, dy->shape};
     do {
         plb_taps taps[PLB_MAX_SPATIAL];
-        for (int i = 0; i < PLB_MAX_SPATIAL; i++) {
-            taps[i] = (plb_taps){.count = 1, .weight = {1}};
-            if (i < first) continue;
-            plb_interpolate_taps(call->attrs, dy->dtype, i - first, in[i], extent[i], out[i],
-                                 &taps[i]);
-        }
+        plb_interpolate_all_taps(call->attrs, &type, in, extent, out, taps);
         spread(taps, in, plb_spatial_load(dy, n, c, out), plane);
     } while (plb_index_next(out, extent, PLB_MAX_SPATIAL));
 }

@@ -70,6 +70,24 @@ void plb_interpolate_taps(const plb_interpolate_attrs *attrs, plb_dtype dtype, i
     }
 }
 
+void plb_interpolate_all_taps(const plb_interpolate_attrs *attrs, const plb_type *type,
+                              const int64_t *in, const int64_t *extent, const int64_t *out,
+                              plb_taps taps[PLB_MAX_SPATIAL]) {
+    const int first = PLB_MAX_SPATIAL - (type->shape.rank - 2);
+    for (int i = 0; i < PLB_MAX_SPATIAL; i++) {
+        taps[i] = (plb_taps){.count = 1, .weight = {1}};
+        if (i < first) continue;
+        plb_interpolate_taps(attrs, type->dtype, i - first, in[i], extent[i], out[i], &taps[i]);
+    }
+}
+
+plb_value plb_interpolate_back(plb_graph *graph, int node, plb_op_id op, plb_value dout) {
+    plb_interpolate_attrs attrs = *(const plb_interpolate_attrs *)plb_node_attrs(graph, node);
+    const plb_shape shape = plb_value_shape(graph, plb_node_in(graph, node, 0));
+    for (int i = 2; i < shape.rank; i++) attrs.extent[i - 2] = shape.dim[i];
+    return plb_emit(graph, op, &dout, 1, &attrs);
+}
+
 plb_status plb_interpolate_infer(plb_signature *s, const char *op) {
     const plb_interpolate_attrs *attrs = s->attrs;
     const plb_shape *in = &s->in[0].shape;

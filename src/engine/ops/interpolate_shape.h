@@ -20,6 +20,15 @@ typedef struct plb_taps {
 void plb_interpolate_taps(const plb_interpolate_attrs *attrs, plb_dtype dtype, int axis,
                           int64_t in_extent, int64_t out_extent, int64_t out, plb_taps *taps);
 
+// The same along depth, height and width; axes that a value of this rank lacks have one tap of 1.
+// `in` and `extent` as plb_spatial_extents gives them.
+void plb_interpolate_all_taps(const plb_interpolate_attrs *attrs, const plb_type *type,
+                              const int64_t *in, const int64_t *extent, const int64_t *out,
+                              plb_taps taps[PLB_MAX_SPATIAL]);
+
+// The gradient of either op is the other: of node's input in[0], resized back to its extents.
+plb_value plb_interpolate_back(plb_graph *graph, int node, plb_op_id op, plb_value dout);
+
 // Type of what comes out, the same for interpolate and its gradient: [N,C] of the input, the
 // extents of the attributes.
 PLB_MUST_USE plb_status plb_interpolate_infer(plb_signature *s, const char *op);

@@ -1,42 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // nll: the negative log-likelihood of targets: log_p[N,C,…] t[N,…] w[C] -> -w[t] log_p[t].
-#include "base/core/status.h"
 #include "engine/ops/class_loss.h"
-#include "engine/ops/walk.h"
-
-static const plb_type absent = {.dtype = PLB_DTYPE_COUNT};
 
 static plb_status infer(plb_signature *s) {
-    const plb_type *weight = s->n_in > 2 ? &s->in[2] : &absent;
-    PLB_TRY(plb_class_check("nll", s->attrs, &s->in[0], &s->in[1], weight));
-    s->out[0] = plb_class_loss_type(s->attrs, s->in[0].dtype, &s->in[1]);
-    return PLB_OK;
+    return plb_class_infer(s, "nll");
+}
+
+static double loss_at(const plb_class_loss *loss, const plb_tensor *log_p, const int64_t *position,
+                      int64_t target) {
+    const int64_t offset = plb_class_offset(log_p, position, target);
+    return -plb_class_weight(loss, target) * plb_load_f64(log_p->data, log_p->dtype, offset);
 }
 
 static plb_status ref(const plb_call *call) {
-    const plb_tensor *x = &call->in[0], *y = &call->out[0];
-    const bool weighted = call->n_in > 2 && call->in[2].data;
-    plb_class_loss loss = {.attrs = call->attrs,
-                           .target = &call->in[1],
-                           .weight = weighted ? &call->in[2] : NULL,
-                           .classes = x->shape.dim[1]};
-    PLB_TRY(plb_class_begin("nll", &loss));
-    const bool reduced = loss.attrs->reduction != PLB_REDUCE_NONE;
-    const plb_shape *shape = &loss.target->shape;
-    int64_t position[PLB_MAX_RANK] = {0}, count = plb_shape_count(shape), t;
-    double sum = 0;
-    for (int64_t n = 0; n < count; n++, plb_walk_next(shape, position)) {
-        double here = 0;
-        if (plb_class_at(&loss, position, &t)) {
-            here = -plb_class_weight(&loss, t) *
-                   plb_load_f64(x->data, x->dtype, plb_class_offset(x, position, t));
-        }
-        sum += here;
-        if (!reduced) plb_store_f64(y->data, y->dtype, plb_tensor_offset(y, position), here);
-    }
-    if (loss.attrs->reduction == PLB_REDUCE_MEAN) sum /= loss.total;
-    if (reduced) plb_store_f64(y->data, y->dtype, 0, sum);
-    return PLB_OK;
+    return plb_class_ref(call, "nll", loss_at);
 }
 
 static void grad(plb_graph *graph, int node, const plb_value *dout, const bool *needed,
