@@ -66,6 +66,50 @@ def test_json_has_every_field():
         assert set(op) == {"name", "calls", "seconds", "share", "flops", "bytes"}
 
 
+DEFAULT = ["train", "mnist_cnn", "--data", "digits", "--limit", "64"]  # says no number of threads
+
+
+def control_group(cpus):
+    """A new control group that may use so many processors, of either version; its folder."""
+    def write(folder, name, text):
+        with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+            file.write(text)
+
+    for root, name, text in (("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", f"{cpus * 100000}"),
+                             ("/sys/fs/cgroup", "cpu.max", f"{cpus * 100000} 100000")):
+        folder = os.path.join(root, f"plumb-test-{os.getpid()}")
+        try:
+            os.mkdir(folder)
+        except OSError:
+            continue
+        try:
+            write(folder, name, text)
+            return folder
+        except OSError:
+            os.rmdir(folder)
+    raise Skip("no control group can be made here")
+
+
+def test_threads_are_those_that_the_affinity_allows():
+    one = {min(os.sched_getaffinity(0))}
+    document = train(*DEFAULT, preexec_fn=lambda: os.sched_setaffinity(0, one))
+    assert document["threads"] == 1, document["threads"]
+
+
+def test_threads_are_those_that_the_quota_pays_for():
+    if len(os.sched_getaffinity(0)) < 2:
+        raise Skip("one processor: no quota is less")
+    group = control_group(1)
+    try:
+        def join():
+            with open(os.path.join(group, "cgroup.procs"), "w", encoding="ascii") as file:
+                file.write("0")
+        unlimited, document = train(*DEFAULT), train(*DEFAULT, preexec_fn=join)
+    finally:
+        os.rmdir(group)
+    assert document["threads"] == 1 < unlimited["threads"], (document, unlimited)
+
+
 def test_the_last_batch_counts_though_it_is_not_full():
     document = train(*SMALL)
     epoch = document["epochs"][0]
