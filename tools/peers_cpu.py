@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times whole models in Plumb and in its peers on the CPU, in one run, and prints their ratios.
 
-    python tools/peers_cpu.py [--threads N] [--seconds S] [--rounds R] MODEL:TASK:BATCH ...
+    python tools/peers_cpu.py [--threads N] [--seconds S] [--rounds R] [--cpu] MODEL:TASK:BATCH ...
+
+With --cpu, times are the processor's, of all threads of a stack, which other work on the machine
+disturbs least; one thread then tells most.
 
 TASK is infer or train (SGD, momentum 0.9). Peers of infer: PyTorch eager in both memory formats,
 TorchScript frozen, ONNX Runtime, OpenVINO, and with --inductor torch.compile; of train: PyTorch
@@ -24,14 +27,16 @@ TRAIN = ("eager", "eager-nhwc")
 
 
 def sample(run, seconds, least=4):
+    """Medians in ms, on the clock and of the processor."""
     run()
     run()
-    times, begin = [], time.perf_counter()
-    while len(times) < least or time.perf_counter() - begin < seconds:
-        start = time.perf_counter()
+    wall, cpu, begin = [], [], time.perf_counter()
+    while len(wall) < least or time.perf_counter() - begin < seconds:
+        start, used = time.perf_counter(), time.process_time()
         run()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times) * 1e3
+        wall.append(time.perf_counter() - start)
+        cpu.append(time.process_time() - used)
+    return {"median_ms": statistics.median(wall) * 1e3, "cpu_ms": statistics.median(cpu) * 1e3}
 
 
 def torch_model(name, nhwc, training):
@@ -110,7 +115,7 @@ def worker(stack, name, task, batch, threads, seconds):
             run = run_openvino(name, batch, threads)
         else:
             run = run_torch(stack, name, task, batch)
-        print(json.dumps({"median_ms": sample(run, seconds)}))
+        print(json.dumps(sample(run, seconds)))
 
 
 def plumb(name, task, batch, threads, seconds):
@@ -118,7 +123,7 @@ def plumb(name, task, batch, threads, seconds):
     case = f"{name}:{task}:plan:{batch}:{threads}"
     out = subprocess.run([bench, "--seconds", str(seconds), case], stdout=subprocess.PIPE,
                          check=True, text=True).stdout
-    return json.loads(out)["median_ms"]
+    return json.loads(out)
 
 
 def peer(stack, name, task, batch, threads, seconds):
@@ -129,7 +134,7 @@ def peer(stack, name, task, batch, threads, seconds):
     if done.returncode or not lines:
         print(f"{stack}: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
         return None
-    return json.loads(lines[-1])["median_ms"]
+    return json.loads(lines[-1])
 
 
 def compare(case, arguments):
@@ -138,12 +143,14 @@ def compare(case, arguments):
     if arguments.inductor and task == "infer":
         stacks += ("inductor",)
     times = {"plumb": []} | {stack: [] for stack in stacks}
+    key = "cpu_ms" if arguments.cpu else "median_ms"
     for _ in range(arguments.rounds):
-        times["plumb"].append(plumb(name, task, int(batch), arguments.threads, arguments.seconds))
+        how = (int(batch), arguments.threads, arguments.seconds)
+        times["plumb"].append(plumb(name, task, *how)[key])
         for stack in stacks:
-            found = peer(stack, name, task, int(batch), arguments.threads, arguments.seconds)
+            found = peer(stack, name, task, *how)
             if found is not None:
-                times[stack].append(found)
+                times[stack].append(found[key])
     return {stack: statistics.median(found) for stack, found in times.items() if found}
 
 
@@ -152,6 +159,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--inductor", action="store_true")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("cases", nargs="+", metavar="MODEL:TASK:BATCH")
@@ -164,7 +172,8 @@ def main():
         result = compare(case, arguments)
         best = min((ms, stack) for stack, ms in result.items() if stack != "plumb")
         row = " ".join(f"{stack} {ms:.1f}" for stack, ms in result.items())
-        print(f"{case} threads {arguments.threads}: {row} ms; plumb / {best[1]} = "
+        what = "ms of the processor" if arguments.cpu else "ms"
+        print(f"{case} threads {arguments.threads}: {row} {what}; plumb / {best[1]} = "
               f"{result['plumb'] / best[0]:.2f}", flush=True)
 
 
