@@ -40,7 +40,7 @@ static const plb_flag flags[] = {
     {FLAG("trace", FILE, trace), .value = "FILE",
      .help = "write every record for ui.perfetto.dev, as Chrome's trace format"},
     {FLAG("trace-limit", INT, trace_mib), .value = "MIB", .min = 1, .max = 1 << 20,
-     .fallback = "256", .help = "of a process's records; later ones are counted alone"},
+     .fallback = "256", .help = "of a process's records; later ones are counted"},
     {FLAG("sample", INT, sample_ms), .value = "MS", .min = 1, .max = 60000, .fallback = "100",
      .help = "between two looks at threads and cards"},
     {FLAG("output", FILE, output), .value = "FILE",
