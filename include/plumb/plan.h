@@ -14,8 +14,17 @@ typedef enum plb_level {
     PLB_LEVEL_REPLAY, // the plan captured as one device graph
 } plb_level;
 
+// How products of f32 values are computed where the device has a choice.
+typedef enum plb_math {
+    PLB_MATH_F32,  // in f32
+    PLB_MATH_TF32, // on tensor cores, factors rounded to 10 bits of mantissa
+} plb_math;
+
 typedef struct plb_plan_options {
     plb_level level;
+    const char *device; // "cuda:0"; NULL: the CPU. Read while the plan is made.
+    plb_math math;
+    bool sync;          // wait after every op, so that a device's error names the op that caused it
     int threads;        // 0: as many as the machine gives this process
     bool deterministic; // kernel choices that do not depend on timing
     bool no_winograd;

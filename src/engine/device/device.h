@@ -6,6 +6,7 @@
 #define PLB_ENGINE_DEVICE_DEVICE_H
 
 #include "engine/ops/op.h"
+#include "plumb/plan.h"
 
 typedef struct plb_device plb_device;   // one physical device
 typedef struct plb_stream plb_stream;   // work in order, asynchronous to the caller
@@ -22,6 +23,8 @@ typedef struct plb_query {
     int threads;        // of the CPU
     bool deterministic; // the same bits in every run are asked for
     bool no_winograd;
+    plb_math math;      // whether products of f32 may use TF32 tensor cores
+    plb_device *device; // opened, current for the calling thread
 } plb_query;
 
 // A kernel made ready for one node. Owned by the plan, which calls `release` once.
@@ -54,9 +57,14 @@ typedef struct plb_kernel {
 
 typedef struct plb_backend {
     const char *name; // "cpu"
+    // Memory of the device is the host's: operands are read and written in place. Elsewhere inputs
+    // and outputs are copied, and a kernel's `run` only appends work to its stream.
+    bool host_memory;
     int (*device_count)(void);
     PLB_MUST_USE plb_status (*open)(int index, plb_device **out);
     void (*close)(plb_device *device);
+    // Makes the device current for the calling thread; before any call from a new thread.
+    PLB_MUST_USE plb_status (*enter)(plb_device *device);
     const char *(*describe)(const plb_device *device);
     // Device and library versions, one word: part of the key of remembered kernel choices.
     const char *(*fingerprint)(void);
@@ -66,8 +74,21 @@ typedef struct plb_backend {
     void (*free)(plb_device *device, void *memory);
     PLB_MUST_USE plb_status (*copy)(plb_stream *stream, void *to, const void *from,
                                     size_t size_bytes);
+    // Zeroes, in order in the stream.
+    PLB_MUST_USE plb_status (*clear)(plb_stream *stream, void *memory, size_t size_bytes);
+    // From a pool, in order in the stream, as level interp takes and gives back every value.
+    PLB_MUST_USE plb_status (*pool_alloc)(plb_stream *stream, size_t size_bytes, void **out);
+    void (*pool_free)(plb_stream *stream, void *memory);
+    // Host memory that the device reads and writes at full speed.
+    PLB_MUST_USE plb_status (*host_alloc)(plb_device *device, size_t size_bytes, void **out);
+    void (*host_free)(plb_device *device, void *memory);
+    PLB_MUST_USE plb_status (*memory)(plb_device *device, size_t *out_free, size_t *out_total);
+    // Copies every element, converting dtype and layout; both on the device.
+    PLB_MUST_USE plb_status (*move)(plb_stream *stream, const plb_tensor *to,
+                                    const plb_tensor *from);
 
-    // Streams. `enqueue` runs a host function in order with the rest of the stream.
+    // Streams. `enqueue` runs a host function in order with the rest of the stream; NULL where
+    // what kernels append is captured by itself.
     PLB_MUST_USE plb_status (*stream_new)(plb_device *device, plb_stream **out);
     void (*stream_free)(plb_stream *stream);
     PLB_MUST_USE plb_status (*enqueue)(plb_stream *stream, plb_status (*work)(void *context),

@@ -226,7 +226,8 @@ plb_status plb_select_kernel(plb_plan *plan, const plb_query *q, plb_step *step)
     while (*first && (*first)->refuse(q)) first++;
     if (!*first) {
         return plb_fail(PLB_EUNSUPPORTED, "%s: no kernel of %s takes it: %s",
-                        plb_op_of(q->op)->name, plan->backend->name, kernels[0]->refuse(q));
+                        plb_op_of(q->op)->name, plan->backend->name,
+                        *kernels ? kernels[0]->refuse(q) : "there is none for this op");
     }
     plb_status status = choose(plan, kernels, *first, q, step);
     if (!status) status = note_refusals(kernels, q, plan->arena, step);

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of lists, made once from kernels.def.
+#include "engine/device/cuda/cuda.h"
+
+#define PLB_CUDA_KERNEL(op, kernel) extern const plb_kernel plb_cuda_kernel_##kernel;
+#include "engine/device/cuda/kernels.def"
+#undef PLB_CUDA_KERNEL
+
+typedef struct entry {
+    plb_op_id op;
+    const plb_kernel *kernel;
+} entry;
+
+static const entry entries[] = {
+#define PLB_CUDA_KERNEL(op, kernel) {PLB_OP_##op, &plb_cuda_kernel_##kernel},
+#include "engine/device/cuda/kernels.def"
+#undef PLB_CUDA_KERNEL
+};
+enum { N_ENTRIES = sizeof entries / sizeof *entries, MAX_OF_OP = 8 };
+
+static const plb_kernel *lists[PLB_OP_COUNT][MAX_OF_OP + 1];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void fill(void) {
+    for (int op = 0; op < PLB_OP_COUNT; op++) {
+        int n = 0;
+        for (int i = 0; i < N_ENTRIES && n < MAX_OF_OP; i++) {
+            if (entries[i].op == (plb_op_id)op) lists[op][n++] = entries[i].kernel;
+        }
+    }
+}
+
+const plb_kernel *const *plb_cuda_kernels(plb_op_id op) {
+    pthread_once(&once, fill);
+    return lists[op];
+}
+
+// Channels last, which the tensor cores' kernels read; f64 has none of those.
+plb_layout plb_cuda_spatial_layout(const plb_query *q) {
+    int rank = q->in[0].shape.rank;
+    plb_dtype dtype = q->in[0].dtype;
+    bool fits = dtype == PLB_F32 || dtype == PLB_F16 || dtype == PLB_BF16;
+    return (plb_layout){rank >= 3 && rank <= 5 && fits ? PLB_LAYOUT_NHWC : PLB_LAYOUT_PLAIN, 0};
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams, events and captured graphs. Streams do not wait for the default stream of others.
+#include "base/core/alloc.h"
+#include "base/core/status.h"
+#include "engine/device/cuda/cuda.h"
+
+plb_status plb_cuda_stream_new(plb_device *device, plb_stream **out) {
+    *out = NULL;
+    plb_stream *stream = plb_alloc(sizeof *stream);
+    if (!stream) return plb_fail(PLB_ENOMEM, "out of memory for a stream");
+    stream->device = device;
+    plb_status status =
+        plb_cuda_check(cuStreamCreate(&stream->handle, CU_STREAM_NON_BLOCKING), "make a stream");
+    if (status) {
+        plb_free(stream);
+        return status;
+    }
+    *out = stream;
+    return PLB_OK;
+}
+
+void plb_cuda_stream_free(plb_stream *stream) {
+    if (!stream) return;
+    if (plb_cuda_enter(stream->device) == PLB_OK) {
+        cuStreamSynchronize(stream->handle);
+        cuStreamDestroy(stream->handle);
+    }
+    plb_free(stream);
+}
+
+plb_status plb_cuda_wait(plb_stream *stream) {
+    return plb_cuda_check(cuStreamSynchronize(stream->handle), "wait for the device");
+}
+
+plb_status plb_cuda_event_new(plb_device *device, plb_event **out) {
+    (void)device;
+    *out = NULL;
+    plb_event *event = plb_alloc(sizeof *event);
+    if (!event) return plb_fail(PLB_ENOMEM, "out of memory for an event");
+    plb_status status =
+        plb_cuda_check(cuEventCreate(&event->handle, CU_EVENT_DEFAULT), "make an event");
+    if (status) {
+        plb_free(event);
+        return status;
+    }
+    *out = event;
+    return PLB_OK;
+}
+
+void plb_cuda_event_free(plb_event *event) {
+    if (!event) return;
+    cuEventDestroy(event->handle);
+    plb_free(event);
+}
+
+plb_status plb_cuda_record(plb_stream *stream, plb_event *event) {
+    return plb_cuda_check(cuEventRecord(event->handle, stream->handle), "record an event");
+}
+
+plb_status plb_cuda_wait_event(plb_stream *stream, plb_event *event) {
+    return plb_cuda_check(cuStreamWaitEvent(stream->handle, event->handle, 0), "wait for an event");
+}
+
+plb_status plb_cuda_elapsed_ns(const plb_event *from, const plb_event *to, int64_t *out_ns) {
+    float ms = 0;
+    *out_ns = 0;
+    PLB_TRY(plb_cuda_check(cuEventSynchronize(to->handle), "wait for an event"));
+    PLB_TRY(plb_cuda_check(cuEventElapsedTime(&ms, from->handle, to->handle), "read a time"));
+    *out_ns = (int64_t)((double)ms * 1e6 + 0.5);
+    return PLB_OK;
+}
+
+// Relaxed: libraries may ask the driver for memory or load code while they are captured.
+plb_status plb_cuda_capture_begin(plb_stream *stream) {
+    PLB_TRY(plb_cuda_check(cuStreamBeginCapture(stream->handle, CU_STREAM_CAPTURE_MODE_RELAXED),
+                           "begin a capture"));
+    stream->capturing = true;
+    return PLB_OK;
+}
+
+plb_status plb_cuda_capture_end(plb_stream *stream, plb_capture **out) {
+    CUgraph graph = NULL;
+    *out = NULL;
+    stream->capturing = false;
+    PLB_TRY(plb_cuda_check(cuStreamEndCapture(stream->handle, &graph), "end a capture"));
+    plb_capture *capture = plb_alloc(sizeof *capture);
+    plb_status status = capture ? PLB_OK : plb_fail(PLB_ENOMEM, "out of memory for a capture");
+    if (!status) {
+        status = plb_cuda_check(cuGraphInstantiate(&capture->exec, graph, 0), "make a graph");
+    }
+    if (status) {
+        cuGraphDestroy(graph);
+        plb_free(capture);
+        return status;
+    }
+    capture->graph = graph;
+    *out = capture;
+    return plb_cuda_check(cuGraphUpload(capture->exec, stream->handle), "upload a graph");
+}
+
+plb_status plb_cuda_replay(plb_stream *stream, plb_capture *capture) {
+    return plb_cuda_check(cuGraphLaunch(capture->exec, stream->handle), "launch a graph");
+}
+
+void plb_cuda_capture_free(plb_capture *capture) {
+    if (!capture) return;
+    cuGraphExecDestroy(capture->exec);
+    cuGraphDestroy(capture->graph);
+    plb_free(capture);
+}
