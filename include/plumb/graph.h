@@ -80,8 +80,10 @@ PLB_API PLB_MUST_USE plb_status plb_model_init(plb_model *model, uint64_t seed);
 PLB_API PLB_MUST_USE plb_status plb_variable_read(plb_model *model, int index, plb_tensor *to);
 PLB_API PLB_MUST_USE plb_status plb_variable_write(plb_model *model, int index,
                                                    const plb_tensor *from);
-// The variable's own storage on the host, plain and dense, or NULL while it has none. Borrowed.
-// After writing through it, call plb_model_touch, so that plans repack what they derived from it.
+// The variable's own storage on the host, plain and dense, or NULL while it has none or when it
+// could not be fetched from a device. Borrowed. After writing through it, call plb_model_touch, so
+// that plans repack what they derived from it. A run on a device that assigns the variable ends
+// this: ask again.
 PLB_API void *plb_variable_data(plb_model *model, int index);
 PLB_API void plb_model_touch(plb_model *model);
 

@@ -49,6 +49,17 @@ PLB_API PLB_MUST_USE plb_status plb_plan_input(plb_plan *plan, const char *name,
 // The buffer of an output, valid after a run until the next one; any layout.
 PLB_API PLB_MUST_USE plb_status plb_plan_output(plb_plan *plan, const char *name, plb_tensor *out);
 PLB_API PLB_MUST_USE plb_status plb_plan_run(plb_plan *plan);
+
+// The parts of a run, for who wants to keep a device busy: upload copies the inputs there, launch
+// computes, download copies the outputs that were asked for; all of them only queue work, in
+// order, which `wait` waits for. On the CPU launch computes at once, and the others do nothing.
+PLB_API PLB_MUST_USE plb_status plb_plan_upload(plb_plan *plan);
+PLB_API PLB_MUST_USE plb_status plb_plan_launch(plb_plan *plan);
+PLB_API PLB_MUST_USE plb_status plb_plan_download(plb_plan *plan);
+PLB_API PLB_MUST_USE plb_status plb_plan_wait(plb_plan *plan);
+// Nanoseconds from the beginning of the first to the end of the last of `count` launches, as the
+// device's own clock tells; nothing else may be queued. On the CPU: of as many runs.
+PLB_API PLB_MUST_USE plb_status plb_plan_time(plb_plan *plan, int count, int64_t *out_ns);
 // An f32 output of one element, as a number.
 PLB_API PLB_MUST_USE plb_status plb_plan_scalar(plb_plan *plan, const char *name, double *out);
 

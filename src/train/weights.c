@@ -192,6 +192,9 @@ plb_status plb_weights_load(const char *path, plb_model *model, const plb_graph 
     PLB_TRY_OUT(check(&l));
     PLB_TRY_OUT(cut(&l));
     PLB_TRY_OUT(plb_model_allocate_but(model, l.given));
+    for (int i = 0; i < model->n_variables; i++) { // written through their storage, then touched
+        if (l.given[i]) plb_variable_data(model, i);
+    }
     if (threads <= 0) threads = plb_machine_threads();
     status = plb_thread_for(l.n_pieces, threads, copy_piece, &l);
     plb_model_touch(model);

@@ -204,7 +204,7 @@ static bool prepared_new(const problem *p, const plb_kernel *kernel, const char 
                          .workspace = r->workspace,
                          .packed = r->packed,
                          .threads = threads};
-    if (r->launch.pack) CHECK_OK(r->launch.pack(r->launch.state, &r->call, r->packed));
+    if (r->launch.pack) CHECK_OK(r->launch.pack(r->launch.state, &r->call, r->packed, NULL));
     return true;
 }
 
@@ -305,7 +305,7 @@ static double least_ms(prepared *r) {
     int64_t best = INT64_MAX, begin = plb_now_ns();
     for (int i = 0; i < 2000 && (i < 20 || plb_now_ns() - begin < 400000000); i++) {
         const int64_t start = plb_now_ns();
-        if (r->launch.pack) CHECK_OK(r->launch.pack(r->launch.state, &r->call, r->packed));
+        if (r->launch.pack) CHECK_OK(r->launch.pack(r->launch.state, &r->call, r->packed, NULL));
         CHECK_OK(r->launch.run(r->launch.state, &r->call, NULL));
         const int64_t time = plb_now_ns() - start;
         if (time < best) best = time;

@@ -265,7 +265,7 @@ static int run_kernel(const one_case *c, const plb_kernel *kernel, const operand
                      .workspace = workspace,
                      .packed = packed,
                      .threads = c->threads};
-    if (launch.pack) CHECK_OK(launch.pack(launch.state, &call, packed));
+    if (launch.pack) CHECK_OK(launch.pack(launch.state, &call, packed, NULL));
     CHECK_OK(launch.run(launch.state, &call, NULL));
     for (int k = 0; k < c->n_out; k++) compare(c, kernel, k, &outs[k], &want[k].t, magnitude);
     char text[512];

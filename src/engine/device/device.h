@@ -30,8 +30,9 @@ typedef struct plb_query {
 // A kernel made ready for one node. Owned by the plan, which calls `release` once.
 typedef struct plb_launch {
     void *state;
-    void (*release)(void *state);                                        // may be NULL
-    plb_status (*pack)(void *state, const plb_call *call, void *packed); // NULL: nothing to pack
+    void (*release)(void *state); // may be NULL
+    // NULL: nothing to pack.
+    plb_status (*pack)(void *state, const plb_call *call, void *packed, plb_stream *stream);
     plb_status (*run)(void *state, const plb_call *call, plb_stream *stream);
     size_t workspace_bytes, packed_bytes;
     unsigned packed_inputs;    // bit i: run reads input i only through `packed`
@@ -41,6 +42,7 @@ typedef struct plb_launch {
 } plb_launch;
 
 enum { PLB_CHOICE_BYTES = 64 }; // of the text that names a variant and its blocking
+enum { PLB_MAX_VARIANTS = 48 }; // of a kernel, for one node
 
 // Way of computing an op. `refuse` gives the reason why not, static text, or NULL.
 typedef struct plb_kernel {

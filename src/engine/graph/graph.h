@@ -84,12 +84,18 @@ bool plb_read_outlives_assign(const plb_graph *graph, int index, bool *seen);
 // Whether a node changes state or talks to the outside, so that dead-code removal must keep it.
 bool plb_node_is_effect(const plb_node *node);
 
+enum { PLB_MAX_HOMES = 8 };
+typedef struct plb_home plb_home; // home.h
+
 typedef struct plb_variable {
     char *name;
     plb_type type;
     plb_role role;
     plb_init init;
-    void *data; // host storage in a slab, NULL until allocated
+    void *data;                // host storage in a slab, NULL until allocated
+    void *away[PLB_MAX_HOMES]; // on devices with memory of their own (home.h)
+    unsigned valid;            // bit 0: the host's is true; bit h: that of home h
+    bool exposed;              // somebody may write through plb_variable_data
 } plb_variable;
 
 struct plb_model {
@@ -101,6 +107,8 @@ struct plb_model {
     void **slabs; // persistent memory, one more each time variables were added
     int n_slabs, slabs_capacity;
     size_t slab_bytes[PLB_ROLE_COUNT];
+    plb_home *homes; // on devices with memory of their own
+    int n_homes;
     uint64_t version; // grows when somebody writes variables from outside a plan, or a plan assigns
     uint64_t seed;
 };

@@ -29,36 +29,52 @@ static plb_status find_copies(plb_interp *interp) {
     return PLB_OK;
 }
 
+static size_t bytes_of(const plb_interp *interp, plb_value value) {
+    const plb_type *type = &interp->graph->values[value].type;
+    return plb_layout_bytes(&type->shape, type->dtype, plain());
+}
+
+static plb_status make_mirror(plb_interp *interp, plb_value value) {
+    size_t size = bytes_of(interp, value);
+    if (interp->mirror[value]) return PLB_OK;
+    PLB_TRY(interp->plan->backend->host_alloc(interp->plan->device, size, &interp->mirror[value]));
+    memset(interp->mirror[value], 0, size);
+    return PLB_OK;
+}
+
 static plb_status bind_inputs(plb_interp *interp) {
     for (int i = 0; i < interp->graph->n_nodes; i++) {
         const plb_node *node = &interp->graph->nodes[i];
         if (node->op != PLB_OP_input) continue;
         plb_type type = interp->graph->values[node->out].type;
         size_t size = plb_layout_bytes(&type.shape, type.dtype, plain());
-        void *memory = plb_alloc_slab(size);
-        if (!memory) return plb_fail(PLB_ENOMEM, "out of memory for an input");
-        memset(memory, 0, size);
+        void *memory = NULL;
+        PLB_TRY(plb_interp_alloc(interp->plan, size, &memory));
         interp->bound[node->out] = memory;
+        PLB_TRY(plb_interp_clear(interp->plan, memory, size));
+        if (!interp->plan->backend->host_memory) PLB_TRY(make_mirror(interp, node->out));
         interp->tensors[node->out] = plb_tensor_dense(memory, type.dtype, &type.shape, plain());
     }
     return PLB_OK;
 }
 
-static plb_status interp_new(const plb_graph *graph, plb_interp **out);
+static plb_status interp_new(plb_plan *plan, const plb_graph *graph, plb_interp **out);
 
 static plb_status make_regions(plb_interp *interp) {
     for (int i = 0; i < interp->graph->n_nodes; i++) {
         for (int r = 0; r < PLB_MAX_REGIONS; r++) {
             const plb_graph *region = interp->graph->nodes[i].region[r];
-            if (region) PLB_TRY(interp_new(region, &interp->nodes[i].region[r]));
+            if (!region) continue;
+            PLB_TRY(interp_new(interp->plan, region, &interp->nodes[i].region[r]));
         }
     }
     return PLB_OK;
 }
 
-static plb_status interp_new(const plb_graph *graph, plb_interp **out) {
+static plb_status interp_new(plb_plan *plan, const plb_graph *graph, plb_interp **out) {
     plb_interp *interp = *out = plb_alloc(sizeof *interp);
     if (!interp) return plb_fail(PLB_ENOMEM, "out of memory for an interpreter");
+    interp->plan = plan;
     size_t n = (size_t)graph->n_values + 1, m = (size_t)graph->n_nodes + 1;
     interp->graph = graph;
     interp->tensors = plb_alloc_array(n, sizeof *interp->tensors);
@@ -68,8 +84,10 @@ static plb_status interp_new(const plb_graph *graph, plb_interp **out) {
     interp->uses = plb_alloc_array(n, sizeof *interp->uses);
     interp->left = plb_alloc_array(n, sizeof *interp->left);
     interp->nodes = plb_alloc_array(m, sizeof *interp->nodes);
+    interp->constants = plb_alloc_array(n, sizeof *interp->constants);
+    interp->mirror = plb_alloc_array(n, sizeof *interp->mirror);
     if (!interp->tensors || !interp->root || !interp->owned || !interp->bound || !interp->uses ||
-        !interp->left || !interp->nodes) {
+        !interp->left || !interp->nodes || !interp->constants || !interp->mirror) {
         return plb_fail(PLB_ENOMEM, "out of memory for an interpreter");
     }
     for (int i = 0; i < graph->n_nodes; i++) {
@@ -84,13 +102,13 @@ static plb_status interp_new(const plb_graph *graph, plb_interp **out) {
 }
 
 plb_status plb_interp_new(plb_plan *plan, const plb_graph *graph) {
-    PLB_TRY(interp_new(graph, &plan->interp));
+    PLB_TRY(interp_new(plan, graph, &plan->interp));
     return bind_inputs(plan->interp);
 }
 
 void plb_interp_drop(plb_interp *interp) {
     for (int i = 0; i < interp->graph->n_values; i++) {
-        plb_free(interp->owned[i]);
+        plb_interp_release(interp->plan, interp->owned[i]);
         interp->owned[i] = NULL;
     }
 }
@@ -103,8 +121,12 @@ void plb_interp_free(plb_interp *interp) {
         for (int r = 0; r < PLB_MAX_REGIONS; r++) plb_interp_free(node->region[r]);
     }
     for (int i = 0; i < interp->graph->n_values; i++) {
-        if (interp->owned) plb_free(interp->owned[i]);
-        if (interp->bound) plb_free(interp->bound[i]);
+        if (interp->owned) plb_interp_release(interp->plan, interp->owned[i]);
+        if (interp->bound) plb_interp_release(interp->plan, interp->bound[i]);
+        if (interp->constants) plb_interp_release(interp->plan, interp->constants[i]);
+        if (interp->mirror && interp->mirror[i]) {
+            interp->plan->backend->host_free(interp->plan->device, interp->mirror[i]);
+        }
     }
     plb_free(interp->tensors);
     plb_free(interp->root);
@@ -113,14 +135,16 @@ void plb_interp_free(plb_interp *interp) {
     plb_free(interp->uses);
     plb_free(interp->left);
     plb_free(interp->nodes);
+    plb_free(interp->constants);
+    plb_free(interp->mirror);
     plb_free(interp);
 }
 
 // ---------------------------------------------------------------------------- one node
 static plb_status allocate(plb_interp *interp, plb_value value) {
     plb_type type = interp->graph->values[value].type;
-    void *memory = plb_alloc_slab(plb_layout_bytes(&type.shape, type.dtype, plain()));
-    if (!memory) return plb_fail(PLB_ENOMEM, "out of memory for a value");
+    void *memory = NULL;
+    PLB_TRY(plb_interp_alloc(interp->plan, bytes_of(interp, value), &memory));
     interp->owned[value] = memory;
     interp->root[value] = value;
     interp->left[value] = interp->uses[value];
@@ -132,7 +156,7 @@ static void release_use(plb_interp *interp, plb_value value) {
     if (value < 0) return;
     plb_value root = interp->root[value];
     if (--interp->left[root] > 0) return;
-    plb_free(interp->owned[root]);
+    plb_interp_release(interp->plan, interp->owned[root]);
     interp->owned[root] = NULL;
 }
 
@@ -140,12 +164,28 @@ static plb_status read_variable(plb_plan *plan, plb_interp *interp, int index) {
     const plb_node *node = &interp->graph->nodes[index];
     const plb_variable *v =
         &plan->model->variables[((const plb_variable_attrs *)node->attrs)->variable];
-    plb_tensor whole = plb_tensor_dense(v->data, v->type.dtype, &v->type.shape, plain());
+    plb_tensor whole =
+        plb_tensor_dense(plb_home_data(v, plan->home), v->type.dtype, &v->type.shape, plain());
     if (interp->nodes[index].copies) {
         PLB_TRY(allocate(interp, node->out));
-        return plb_tensor_copy(&interp->tensors[node->out], &whole);
+        return plb_interp_copy(plan, &interp->tensors[node->out], &whole);
     }
     interp->tensors[node->out] = whole;
+    return PLB_OK;
+}
+
+static plb_status read_constant(plb_plan *plan, plb_interp *interp, const plb_node *node) {
+    const plb_constant_attrs *a = node->attrs;
+    void *data = (void *)a->data, **copy = &interp->constants[node->out];
+    if (!plan->backend->host_memory) {
+        size_t size = bytes_of(interp, node->out);
+        if (!*copy) {
+            PLB_TRY(plb_interp_alloc(plan, size, copy));
+            PLB_TRY(plb_interp_put(plan, *copy, data, size));
+        }
+        data = *copy;
+    }
+    interp->tensors[node->out] = plb_tensor_dense(data, a->type.dtype, &a->type.shape, plain());
     return PLB_OK;
 }
 
@@ -156,16 +196,13 @@ static plb_status run_frame(plb_plan *plan, plb_interp *interp, int index) {
         interp->left[node->out] = interp->uses[node->out];
     }
     if (node->op == PLB_OP_read) return read_variable(plan, interp, index);
-    if (node->op == PLB_OP_constant) {
-        const plb_constant_attrs *a = node->attrs;
-        interp->tensors[node->out] =
-            plb_tensor_dense((void *)a->data, a->type.dtype, &a->type.shape, plain());
-    }
+    if (node->op == PLB_OP_constant) return read_constant(plan, interp, node);
     if (node->op == PLB_OP_assign) {
         const plb_variable *v =
             &plan->model->variables[((const plb_variable_attrs *)node->attrs)->variable];
-        plb_tensor to = plb_tensor_dense(v->data, v->type.dtype, &v->type.shape, plain());
-        return plb_tensor_copy(&to, &interp->tensors[node->in[0]]);
+        plb_tensor to =
+            plb_tensor_dense(plb_home_data(v, plan->home), v->type.dtype, &v->type.shape, plain());
+        return plb_interp_copy(plan, &to, &interp->tensors[node->in[0]]);
     }
     return PLB_OK;
 }
@@ -209,7 +246,9 @@ static plb_status prepare(plb_plan *plan, plb_interp *interp, int index,
                    .out = o->all + node->n_in,
                    .threads = plan->options.threads,
                    .deterministic = plan->options.deterministic,
-                   .no_winograd = plan->options.no_winograd};
+                   .no_winograd = plan->options.no_winograd,
+                   .math = plan->options.math,
+                   .device = plan->device};
     PLB_TRY(plb_select_kernel(plan, &q, &p->step));
     p->ready = true;
     return PLB_OK;
@@ -219,12 +258,10 @@ static plb_status launch(plb_plan *plan, plb_interp *interp, int index, plb_inte
     const plb_node *node = &interp->graph->nodes[index];
     PLB_TRY(prepare(plan, interp, index, o));
     const plb_launch *l = &interp->nodes[index].step.launch;
-    void *workspace = l->workspace_bytes ? plb_alloc_slab(l->workspace_bytes) : NULL;
-    void *packed = l->pack ? plb_alloc_slab(l->packed_bytes) : NULL;
+    void *workspace = NULL, *packed = NULL;
     plb_status status = PLB_OK;
-    if ((l->workspace_bytes && !workspace) || (l->pack && !packed)) {
-        status = plb_fail(PLB_ENOMEM, "out of memory for a workspace");
-    }
+    if (l->workspace_bytes) PLB_TRY_OUT(plb_interp_alloc(plan, l->workspace_bytes, &workspace));
+    if (l->pack) PLB_TRY_OUT(plb_interp_alloc(plan, l->packed_bytes, &packed));
     plb_call call = {.attrs = node->attrs,
                      .n_in = node->n_in,
                      .n_out = node->n_out,
@@ -233,10 +270,11 @@ static plb_status launch(plb_plan *plan, plb_interp *interp, int index, plb_inte
                      .workspace = workspace,
                      .packed = packed,
                      .threads = plan->options.threads};
-    if (!status && l->pack) status = l->pack(l->state, &call, packed);
-    if (!status) status = l->run(l->state, &call, NULL);
-    plb_free(workspace);
-    plb_free(packed);
+    if (l->pack) PLB_TRY_OUT(l->pack(l->state, &call, packed, plan->stream));
+    status = l->run(l->state, &call, plan->stream);
+out:
+    plb_interp_release(plan, workspace);
+    plb_interp_release(plan, packed);
     return status;
 }
 
@@ -260,7 +298,7 @@ static plb_status run_node(plb_plan *plan, plb_interp *interp, int index) {
     for (int k = 0; k < node->n_out; k++) { // outputs that nobody reads
         plb_value v = node->out + k;
         if (interp->uses[v] == 0 && interp->root[v] == v) {
-            plb_free(interp->owned[v]);
+            plb_interp_release(plan, interp->owned[v]);
             interp->owned[v] = NULL;
         }
     }
@@ -269,10 +307,12 @@ static plb_status run_node(plb_plan *plan, plb_interp *interp, int index) {
 
 plb_status plb_interp_run_graph(plb_plan *plan, plb_interp *interp) {
     const plb_graph *graph = interp->graph;
+    const bool waits = !plan->backend->host_memory && (plan->options.sync || plan->options.profile);
     plb_interp_drop(interp); // outputs of the last run
     for (int i = 0; i < graph->n_nodes; i++) {
         int64_t begin = plan->options.profile ? plb_now_ns() : 0;
         plb_status status = run_node(plan, interp, i);
+        if (!status && waits) status = plan->backend->wait(plan->stream);
         const plb_node *node = &graph->nodes[i];
         if (status) {
             return plb_fail_context(status, "%s%s%s", node->scope, *node->scope ? ": " : "",
@@ -286,12 +326,32 @@ plb_status plb_interp_run_graph(plb_plan *plan, plb_interp *interp) {
 }
 
 plb_status plb_interp_run(plb_plan *plan) {
-    PLB_TRY(plb_interp_run_graph(plan, plan->interp));
-    for (int i = 0; i < plan->interp->graph->n_nodes; i++) {
-        if (plan->interp->graph->nodes[i].op != PLB_OP_assign) continue;
-        plb_model_touch(plan->model);
-        break;
+    return plb_interp_run_graph(plan, plan->interp);
+}
+
+plb_status plb_interp_upload(plb_plan *plan) {
+    plb_interp *interp = plan->interp;
+    for (int i = 0; i < interp->graph->n_nodes; i++) {
+        const plb_node *node = &interp->graph->nodes[i];
+        if (node->op != PLB_OP_input) continue;
+        PLB_TRY(plan->backend->copy(plan->stream, interp->bound[node->out],
+                                    interp->mirror[node->out], bytes_of(interp, node->out)));
     }
+    return PLB_OK;
+}
+
+// What the host sees of an input or output.
+static plb_status view_of(plb_plan *plan, plb_value value, bool fetch, plb_tensor *out) {
+    plb_interp *interp = plan->interp;
+    *out = interp->tensors[value];
+    if (plan->backend->host_memory || !out->data) return PLB_OK;
+    PLB_TRY(plan->backend->enter(plan->device));
+    PLB_TRY(make_mirror(interp, value));
+    void *mirror = interp->mirror[value];
+    if (fetch) { // dense: views that are not have been copied
+        PLB_TRY(plb_interp_get(plan, mirror, out->data, bytes_of(interp, value)));
+    }
+    out->data = mirror;
     return PLB_OK;
 }
 
@@ -302,8 +362,7 @@ plb_status plb_interp_input(plb_plan *plan, const char *name, plb_tensor *out) {
         const plb_node *node = &graph->nodes[i];
         if (node->op != PLB_OP_input) continue;
         if (strcmp(((const plb_input_attrs *)node->attrs)->name, name) != 0) continue;
-        *out = plan->interp->tensors[node->out];
-        return PLB_OK;
+        return view_of(plan, node->out, false, out);
     }
     return plb_fail(PLB_EINVAL, "%s: no input is called %s", graph->name, name);
 }
@@ -312,7 +371,7 @@ plb_status plb_interp_output(plb_plan *plan, const char *name, plb_tensor *out) 
     const plb_graph *graph = plan->interp->graph;
     for (int i = 0; i < graph->n_outputs; i++) {
         if (strcmp(graph->outputs[i].name, name) != 0) continue;
-        *out = plan->interp->tensors[graph->outputs[i].value];
+        PLB_TRY(view_of(plan, graph->outputs[i].value, true, out));
         if (out->data) return PLB_OK;
         return plb_fail(PLB_EINVAL, "output %s: the program has not run yet", name);
     }

@@ -21,8 +21,7 @@ static plb_status run_region(plb_plan *plan, plb_interp *region, const plb_tenso
     }
     plb_status status = plb_interp_run_graph(plan, region);
     for (int i = 0; i < graph->n_outputs && !status; i++) {
-        plb_tensor to = out[i];
-        status = plb_tensor_copy(&to, &region->tensors[graph->outputs[i].value]);
+        status = plb_interp_copy(plan, &out[i], &region->tensors[graph->outputs[i].value]);
     }
     plb_interp_drop(region);
     return status;
@@ -43,6 +42,7 @@ static plb_tensor row_of(const plb_tensor *whole, int64_t t) {
 
 // What goes round: the current values and room for the next ones.
 typedef struct carried {
+    plb_plan *plan;
     plb_interp *interp;
     plb_value first; // of the node's outputs
     int n;
@@ -52,12 +52,12 @@ typedef struct carried {
 static plb_status carried_begin(carried *c, const plb_tensor *in, const plb_tensor *out) {
     for (int k = 0; k < c->n; k++) {
         c->now[k] = out[k];
-        PLB_TRY(plb_tensor_copy(&c->now[k], &in[k]));
+        PLB_TRY(plb_interp_copy(c->plan, &c->now[k], &in[k]));
     }
     for (int k = 0; k < c->n; k++) {
         c->next[k] = out[k];
-        c->next[k].data = plb_alloc_slab(bytes_of(&out[k]));
-        if (!c->next[k].data) return plb_fail(PLB_ENOMEM, "out of memory for a carried value");
+        c->next[k].data = NULL;
+        PLB_TRY(plb_interp_alloc(c->plan, bytes_of(&out[k]), &c->next[k].data));
     }
     return PLB_OK;
 }
@@ -76,7 +76,7 @@ static void carried_end(carried *c) {
         if (!c->now[k].data) continue; // never begun
         c->interp->owned[c->first + k] = c->now[k].data;
         c->interp->tensors[c->first + k].data = c->now[k].data;
-        plb_free(c->next[k].data);
+        plb_interp_release(c->plan, c->next[k].data);
     }
 }
 
@@ -91,32 +91,60 @@ static plb_status run_trip(plb_plan *plan, plb_interp *region, const plb_region_
     return PLB_OK;
 }
 
+static plb_status read_i64(plb_plan *plan, const plb_tensor *from, int64_t *out) {
+    return from->data ? plb_interp_get(plan, out, from->data, sizeof *out) : PLB_OK;
+}
+
+static plb_status read_bool(plb_plan *plan, const plb_tensor *from, uint8_t *out) {
+    return from->data ? plb_interp_get(plan, out, from->data, sizeof *out) : PLB_OK;
+}
+
+// The iteration's number and whether to go on, where the region reads and writes them.
+typedef struct trip {
+    void *number, *go_on;
+} trip;
+
+static plb_status begin_loop(plb_plan *plan, trip *t, plb_tensor *from, plb_tensor *to) {
+    PLB_TRY(plb_interp_alloc(plan, sizeof(int64_t), &t->number));
+    PLB_TRY(plb_interp_alloc(plan, 1, &t->go_on));
+    from[0] = plb_tensor_dense(t->number, PLB_I64, &plb_scalar_shape, (plb_layout){0});
+    to[0] = plb_tensor_dense(t->go_on, PLB_BOOL, &plb_scalar_shape, (plb_layout){0});
+    return PLB_OK;
+}
+
 static plb_status run_loop(plb_plan *plan, plb_interp *interp, int index, const plb_tensor *in,
                            const plb_tensor *out) {
     const plb_node *node = &interp->graph->nodes[index];
     const plb_region_attrs *a = node->attrs;
     const int n = (int)a->n_carried, s = (int)a->n_stacks;
-    const int64_t trips = in[0].data ? plb_load_i64(in[0].data, PLB_I64, 0) : INT64_MAX;
-    uint8_t go_on = in[1].data ? *(const uint8_t *)in[1].data : 1;
-    int64_t i = 0;
-    carried c = {.interp = interp, .first = node->out, .n = n};
+    int64_t trips = INT64_MAX, i = 0;
+    uint8_t go_on = 1;
+    carried c = {.plan = plan, .interp = interp, .first = node->out, .n = n};
+    trip t = {0};
     plb_tensor from[PLB_REGION_MAX_IN], to[MAX_OUT];
     plb_status status = PLB_OK;
-    from[0] = plb_tensor_dense(&i, PLB_I64, &plb_scalar_shape, (plb_layout){0});
-    to[0] = plb_tensor_dense(&go_on, PLB_BOOL, &plb_scalar_shape, (plb_layout){0});
+    PLB_TRY_OUT(read_i64(plan, &in[0], &trips));
+    PLB_TRY_OUT(read_bool(plan, &in[1], &go_on));
+    PLB_TRY_OUT(begin_loop(plan, &t, from, to));
     for (int k = 0; k < a->n_captures; k++) from[1 + n + k] = in[2 + n + k];
-    for (int k = 0; k < s; k++) memset(out[n + k].data, 0, bytes_of(&out[n + k]));
+    for (int k = 0; k < s; k++) {
+        PLB_TRY_OUT(plb_interp_clear(plan, out[n + k].data, bytes_of(&out[n + k])));
+    }
     PLB_TRY_OUT(carried_begin(&c, in + 2, out));
     for (; i < trips && go_on; i++) {
         if (s && i >= a->max_trips) {
             PLB_TRY_OUT(plb_fail(PLB_EINVAL, "a trip beyond max_trips, which is %lld",
                                  (long long)a->max_trips));
         }
+        PLB_TRY_OUT(plb_interp_put(plan, t.number, &i, sizeof i));
         for (int k = 0; k < s; k++) to[1 + n + k] = row_of(&out[n + k], i);
         PLB_TRY_OUT(run_trip(plan, interp->nodes[index].region[0], a, &c, from, to));
+        PLB_TRY_OUT(read_bool(plan, &to[0], &go_on));
     }
-    plb_store_i64(out[n + s].data, PLB_I64, 0, i);
+    PLB_TRY_OUT(plb_interp_put(plan, out[n + s].data, &i, sizeof i));
 out:
+    plb_interp_release(plan, t.number);
+    plb_interp_release(plan, t.go_on);
     carried_end(&c);
     return status;
 }
@@ -127,7 +155,7 @@ static plb_status run_scan(plb_plan *plan, plb_interp *interp, int index, const 
     const plb_region_attrs *a = node->attrs;
     const int n = (int)a->n_carried, m = (int)a->n_scanned, s = (int)a->n_stacks;
     const int64_t rows = in[n].shape.dim[0];
-    carried c = {.interp = interp, .first = node->out, .n = n};
+    carried c = {.plan = plan, .interp = interp, .first = node->out, .n = n};
     plb_tensor from[PLB_REGION_MAX_IN], to[MAX_OUT];
     plb_status status = PLB_OK;
     for (int k = n + m; k < node->n_in; k++) from[k] = in[k];
@@ -149,6 +177,7 @@ plb_status plb_interp_run_regions(plb_plan *plan, plb_interp *interp, int index,
     const plb_tensor *in = operands->all, *out = in + node->n_in;
     if (node->op == PLB_OP_loop) return run_loop(plan, interp, index, in, out);
     if (node->op == PLB_OP_scan) return run_scan(plan, interp, index, in, out);
-    bool holds = *(const uint8_t *)in[0].data;
+    uint8_t holds = 0;
+    PLB_TRY(read_bool(plan, &in[0], &holds));
     return run_region(plan, interp->nodes[index].region[holds ? 0 : 1], in + 1, out);
 }

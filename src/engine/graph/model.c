@@ -8,6 +8,7 @@
 #include "base/core/philox.h"
 #include "base/core/status.h"
 #include "engine/graph/graph.h"
+#include "engine/graph/home.h"
 
 plb_model *plb_model_new(void) {
     plb_model *model = plb_alloc(sizeof *model);
@@ -22,6 +23,7 @@ plb_model *plb_model_new(void) {
 
 void plb_model_free(plb_model *model) {
     if (!model) return;
+    plb_homes_free(model);
     for (int i = 0; i < model->n_programs; i++) plb_graph_free(model->programs[i]);
     for (int i = 0; i < model->n_variables; i++) plb_free(model->variables[i].name);
     for (int i = 0; i < model->n_slabs; i++) plb_free(model->slabs[i]);
@@ -130,6 +132,11 @@ static size_t padded_bytes(const plb_type *type) {
     return (size + PLB_CACHE_LINE - 1) & ~(size_t)(PLB_CACHE_LINE - 1);
 }
 
+// The host wrote this variable, and no other copy is true any more.
+static void host_wrote(plb_variable *v) {
+    v->valid = 1u << PLB_HOST_HOME;
+}
+
 static void initialise(plb_variable *v, uint64_t seed) {
     uint64_t key = plb_hash_string(PLB_HASH_SEED, v->name) ^ seed * UINT64_C(0x9E3779B97F4A7C15);
     int64_t count = plb_shape_count(&v->type.shape);
@@ -162,6 +169,7 @@ plb_status plb_model_allocate_but(plb_model *model, const bool *unset) {
         v->data = slab;
         slab += padded_bytes(&v->type) + PLB_CACHE_LINE;
         model->slab_bytes[v->role] += padded_bytes(&v->type) + PLB_CACHE_LINE;
+        host_wrote(v);
         if (!unset || !unset[i]) initialise(v, model->seed);
     }
     plb_model_touch(model);
@@ -175,7 +183,9 @@ plb_status plb_model_allocate(plb_model *model) {
 plb_status plb_model_init(plb_model *model, uint64_t seed) {
     model->seed = seed;
     for (int i = 0; i < model->n_variables; i++) {
-        if (model->variables[i].data) initialise(&model->variables[i], seed);
+        if (!model->variables[i].data) continue;
+        initialise(&model->variables[i], seed);
+        host_wrote(&model->variables[i]);
     }
     PLB_TRY(plb_model_allocate(model));
     plb_model_touch(model);
@@ -188,6 +198,7 @@ static plb_tensor whole(const plb_variable *v) {
 
 plb_status plb_variable_read(plb_model *model, int index, plb_tensor *to) {
     PLB_TRY(plb_model_allocate(model));
+    PLB_TRY(plb_home_fetch(model, index));
     plb_tensor from = whole(&model->variables[index]);
     plb_status status = plb_tensor_copy(to, &from);
     return status ? plb_fail_context(status, "variable %s", model->variables[index].name) : PLB_OK;
@@ -198,14 +209,22 @@ plb_status plb_variable_write(plb_model *model, int index, const plb_tensor *fro
     plb_tensor to = whole(&model->variables[index]);
     plb_status status = plb_tensor_copy(&to, from);
     if (status) return plb_fail_context(status, "variable %s", model->variables[index].name);
+    host_wrote(&model->variables[index]);
     plb_model_touch(model);
     return PLB_OK;
 }
 
 void *plb_variable_data(plb_model *model, int index) {
-    return model->variables[index].data;
+    plb_variable *v = &model->variables[index];
+    if (plb_home_fetch(model, index) != PLB_OK) return NULL;
+    v->exposed = v->data != NULL;
+    return v->data;
 }
 
 void plb_model_touch(plb_model *model) {
+    for (int i = 0; i < model->n_variables; i++) {
+        plb_variable *v = &model->variables[i];
+        if (v->exposed) host_wrote(v);
+    }
     model->version++;
 }

@@ -10,6 +10,7 @@
 #include "base/core/clock.h"
 #include "base/core/status.h"
 #include "base/machine.h"
+#include "engine/device/backend.h"
 
 typedef struct pass_entry {
     plb_pass pass;
@@ -45,21 +46,27 @@ static plb_status copy_graph(plb_plan *plan, const plb_graph *graph) {
 }
 
 // ---------------------------------------------------------------------------- running
+static plb_status store(plb_plan *plan, const plb_step *step) {
+    const plb_variable *v = &plan->model->variables[step->variable];
+    plb_tensor to = plb_tensor_dense(plb_home_data(v, plan->home), v->type.dtype, &v->type.shape,
+                                     (plb_layout){0});
+    const plb_tensor *from = &plan->tensors[step->store];
+    return plan->backend->host_memory ? plb_tensor_copy(&to, from)
+                                      : plan->backend->move(plan->stream, &to, from);
+}
+
 static plb_status run_step(plb_plan *plan, plb_step *step) {
     switch (step->kind) {
     case PLB_STEP_PACK: {
         plb_step *target = &plan->steps[step->packs];
-        return target->launch.pack(target->launch.state, &target->call, target->packed);
+        return target->launch.pack(target->launch.state, &target->call, target->packed,
+                                   plan->stream);
     }
-    case PLB_STEP_STORE: {
-        const plb_variable *v = &plan->model->variables[step->variable];
-        plb_tensor to = plb_tensor_dense(v->data, v->type.dtype, &v->type.shape, (plb_layout){0});
-        return plb_tensor_copy(&to, &plan->tensors[step->store]);
-    }
+    case PLB_STEP_STORE: return store(plan, step);
     case PLB_STEP_LAUNCH: break;
     }
     if (step->packs_each_run) {
-        PLB_TRY(step->launch.pack(step->launch.state, &step->call, step->packed));
+        PLB_TRY(step->launch.pack(step->launch.state, &step->call, step->packed, plan->stream));
     }
     return step->launch.run(step->launch.state, &step->call, plan->stream);
 }
@@ -70,7 +77,7 @@ static plb_status fail_at(const plb_plan *plan, const plb_step *step, plb_status
                             plb_op_of(node->op)->name);
 }
 
-static plb_status run_steps(plb_plan *plan, int first, int last) {
+static plb_status run_steps_here(plb_plan *plan, int first, int last) {
     bool profile = plan->options.profile;
     for (int i = first; i < last; i++) {
         plb_step *step = &plan->steps[i];
@@ -84,11 +91,46 @@ static plb_status run_steps(plb_plan *plan, int first, int last) {
     return PLB_OK;
 }
 
-static bool assigns(const plb_plan *plan) {
-    for (int i = 0; i < plan->graph->n_nodes; i++) {
-        if (plan->graph->nodes[i].op == PLB_OP_assign) return true;
+// On a device a step only appends work: its time lies between two events.
+static plb_status append_step(plb_plan *plan, int i) {
+    plb_event **events = plan->events;
+    if (events) PLB_TRY(plan->backend->record(plan->stream, events[2 * i]));
+    PLB_TRY(run_step(plan, &plan->steps[i]));
+    if (events) PLB_TRY(plan->backend->record(plan->stream, events[2 * i + 1]));
+    return plan->options.sync ? plan->backend->wait(plan->stream) : PLB_OK;
+}
+
+static plb_status append_steps(plb_plan *plan, int first, int last) {
+    for (int i = first; i < last; i++) {
+        plb_status status = append_step(plan, i);
+        if (status) return fail_at(plan, &plan->steps[i], status);
     }
-    return false;
+    for (int i = first; i < last && plan->events; i++) {
+        int64_t ns = 0;
+        PLB_TRY(plan->backend->elapsed_ns(plan->events[2 * i], plan->events[2 * i + 1], &ns));
+        plan->steps[i].time_ns += ns;
+        plan->steps[i].calls++;
+    }
+    return PLB_OK;
+}
+
+static plb_status run_steps(plb_plan *plan, int first, int last) {
+    return plan->backend->host_memory ? run_steps_here(plan, first, last)
+                                      : append_steps(plan, first, last);
+}
+
+// Which variables the program assigns.
+static plb_status find_assigned(plb_plan *plan, const plb_graph *graph) {
+    plan->assigned =
+        plb_arena_alloc(plan->arena, (size_t)(graph->n_nodes + 1) * sizeof *plan->assigned);
+    if (!plan->assigned) return plb_fail(PLB_ENOMEM, "out of memory for a plan");
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const plb_node *node = &graph->nodes[i];
+        if (node->op != PLB_OP_assign) continue;
+        plan->assigned[plan->n_assigned++] = ((const plb_variable_attrs *)node->attrs)->variable;
+    }
+    plan->writes = plan->n_assigned > 0;
+    return PLB_OK;
 }
 
 static plb_status run_prologue(plb_plan *plan) {
@@ -110,61 +152,165 @@ static plb_status run_captured(void *context) {
     return status ? fail_at(c->plan, c->step, status) : PLB_OK;
 }
 
-static plb_status capture_steps(plb_plan *plan) {
-    PLB_TRY(plan->backend->stream_new(plan->device, &plan->stream));
+static plb_status enqueue_steps(plb_plan *plan) {
+    if (!plan->backend->enqueue) return run_steps(plan, plan->n_prologue, plan->n_steps);
     size_t n = (size_t)(plan->n_steps - plan->n_prologue);
     captured_step *all = plb_arena_alloc(plan->arena, n * sizeof *all);
     if (!all) return plb_fail(PLB_ENOMEM, "out of memory for a capture");
-    PLB_TRY(plan->backend->capture_begin(plan->stream));
-    plb_status status = PLB_OK;
-    for (size_t i = 0; i < n && !status; i++) {
+    for (size_t i = 0; i < n; i++) {
         all[i] = (captured_step){plan, &plan->steps[plan->n_prologue + (int)i]};
-        status = plan->backend->enqueue(plan->stream, run_captured, &all[i]);
+        PLB_TRY(plan->backend->enqueue(plan->stream, run_captured, &all[i]));
     }
-    plb_status ended = plan->backend->capture_end(plan->stream, &plan->capture);
-    return status ? status : ended;
-}
-
-static plb_status run_replay(plb_plan *plan) {
-    PLB_TRY(plan->backend->replay(plan->stream, plan->capture));
-    return plan->backend->wait(plan->stream);
-}
-
-static plb_status run_at_level(plb_plan *plan) {
-    if (plan->options.level == PLB_LEVEL_INTERP) return plb_interp_run(plan);
-    PLB_TRY(run_prologue(plan));
-    if (plan->options.level == PLB_LEVEL_REPLAY) {
-        PLB_TRY(run_replay(plan));
-    } else {
-        PLB_TRY(run_steps(plan, plan->n_prologue, plan->n_steps));
-    }
-    if (plan->writes) plan->prologue_version = ++plan->model->version;
     return PLB_OK;
 }
 
-plb_status plb_plan_run(plb_plan *plan) {
+static plb_status capture_steps(plb_plan *plan) {
+    if (!plan->stream) PLB_TRY(plan->backend->stream_new(plan->device, &plan->stream));
+    PLB_TRY(plan->backend->capture_begin(plan->stream));
+    plb_status status = enqueue_steps(plan), ended = PLB_OK;
+    char text[512]; // of the failure itself, which ending a broken capture hides
+    if (status) snprintf(text, sizeof text, "%s", plb_error_text());
+    ended = plan->backend->capture_end(plan->stream, &plan->capture);
+    if (status) return plb_fail(status, "%s", text);
+    return ended;
+}
+
+static plb_status launch(plb_plan *plan) {
+    if (plan->home != PLB_HOST_HOME) PLB_TRY(plb_home_update(plan->model, plan->home));
+    if (plan->options.level == PLB_LEVEL_INTERP) {
+        PLB_TRY(plb_interp_run(plan));
+    } else {
+        PLB_TRY(run_prologue(plan));
+        if (plan->options.level == PLB_LEVEL_REPLAY) {
+            PLB_TRY(plan->backend->replay(plan->stream, plan->capture));
+        } else {
+            PLB_TRY(run_steps(plan, plan->n_prologue, plan->n_steps));
+        }
+    }
+    if (!plan->writes) return PLB_OK;
+    plan->prologue_version = ++plan->model->version;
+    for (int i = 0; i < plan->n_assigned && plan->home != PLB_HOST_HOME; i++) {
+        plb_home_wrote(plan->model, plan->home, plan->assigned[i]);
+    }
+    return PLB_OK;
+}
+
+static plb_status run_here(plb_plan *plan) {
     int before = omp_get_max_threads();
     if (before != plan->options.threads) omp_set_num_threads(plan->options.threads);
-    plb_status status = run_at_level(plan);
+    plb_status status = launch(plan);
+    if (!status && plan->stream) status = plan->backend->wait(plan->stream);
     if (before != plan->options.threads) omp_set_num_threads(before);
     return status;
 }
 
+plb_status plb_plan_launch(plb_plan *plan) {
+    if (plan->backend->host_memory) return run_here(plan);
+    PLB_TRY(plan->backend->enter(plan->device));
+    return launch(plan);
+}
+
+plb_status plb_plan_upload(plb_plan *plan) {
+    if (plan->backend->host_memory) return PLB_OK;
+    PLB_TRY(plan->backend->enter(plan->device));
+    return plb_mirror_upload(plan);
+}
+
+plb_status plb_plan_download(plb_plan *plan) {
+    return plan->backend->host_memory ? PLB_OK : plb_mirror_download(plan);
+}
+
+// An error that work before has caused comes to light here; only with options.sync is the op that
+// caused it known.
+plb_status plb_plan_wait(plb_plan *plan) {
+    if (plan->backend->host_memory) return PLB_OK;
+    plb_status status = plan->backend->wait(plan->stream);
+    return status && !plan->options.sync
+               ? plb_fail_context(status, "somewhere in %s (option sync finds the op)",
+                                  plan->graph ? plan->graph->name : "the program")
+               : status;
+}
+
+plb_status plb_plan_run(plb_plan *plan) {
+    if (plan->backend->host_memory) return run_here(plan);
+    PLB_TRY(plb_plan_upload(plan));
+    PLB_TRY(launch(plan));
+    PLB_TRY(plb_plan_download(plan));
+    return plb_plan_wait(plan);
+}
+
+static plb_status time_on_device(plb_plan *plan, int count, int64_t *out_ns) {
+    const plb_backend *backend = plan->backend;
+    for (int i = 0; i < 2; i++) {
+        if (!plan->timer[i]) PLB_TRY(backend->event_new(plan->device, &plan->timer[i]));
+    }
+    PLB_TRY(backend->record(plan->stream, plan->timer[0]));
+    for (int i = 0; i < count; i++) PLB_TRY(launch(plan));
+    PLB_TRY(backend->record(plan->stream, plan->timer[1]));
+    PLB_TRY(plb_plan_wait(plan));
+    return backend->elapsed_ns(plan->timer[0], plan->timer[1], out_ns);
+}
+
+plb_status plb_plan_time(plb_plan *plan, int count, int64_t *out_ns) {
+    *out_ns = 0;
+    if (!plan->backend->host_memory) {
+        PLB_TRY(plan->backend->enter(plan->device));
+        return time_on_device(plan, count, out_ns);
+    }
+    int64_t begin = plb_now_ns();
+    for (int i = 0; i < count; i++) PLB_TRY(run_here(plan));
+    *out_ns = plb_now_ns() - begin;
+    return PLB_OK;
+}
+
 // ---------------------------------------------------------------------------- making
+static plb_status make_events(plb_plan *plan) {
+    size_t n = 2 * (size_t)plan->n_steps;
+    plan->events = plb_arena_alloc(plan->arena, (n + 1) * sizeof *plan->events);
+    if (!plan->events) return plb_fail(PLB_ENOMEM, "out of memory for a profile");
+    for (size_t i = 0; i < n; i++) {
+        PLB_TRY(plan->backend->event_new(plan->device, &plan->events[i]));
+    }
+    return PLB_OK;
+}
+
 static plb_status make_plan(plb_plan *plan, const plb_graph *graph) {
+    PLB_TRY(find_assigned(plan, graph));
     if (plan->options.level == PLB_LEVEL_INTERP) {
         if (!plan->options.f64) return plb_interp_new(plan, graph);
         return plb_fail(PLB_EUNSUPPORTED, "level interp runs a program as it is: not in f64");
     }
     PLB_TRY(copy_graph(plan, graph));
-    plan->writes = assigns(plan);
     PLB_TRY(run_passes(plan));
     PLB_TRY(plb_plan_schedule(plan));
     PLB_TRY(plb_plan_assign_storage(plan));
     PLB_TRY(plb_plan_select(plan));
     PLB_TRY(plb_plan_place(plan));
-    if (plan->options.level == PLB_LEVEL_REPLAY) PLB_TRY(capture_steps(plan));
+    if (!plan->backend->host_memory) PLB_TRY(plb_mirror_new(plan));
+    if (plan->options.level == PLB_LEVEL_REPLAY) {
+        PLB_TRY(capture_steps(plan));
+    } else if (plan->options.profile && !plan->backend->host_memory) {
+        PLB_TRY(make_events(plan));
+    }
     return plan->report.failed ? plb_fail(PLB_ENOMEM, "out of memory for a report") : PLB_OK;
+}
+
+// Opens the device and gives the model's variables a home there.
+static plb_status open_device(plb_plan *plan) {
+    const plb_backend *backend = NULL;
+    int index = 0;
+    PLB_TRY(plb_device_find(plan->options.device, &backend, &index));
+    plan->backend = backend;
+    PLB_TRY(plan->backend->open(index, &plan->device));
+    PLB_TRY(plb_model_allocate(plan->model));
+    plan->align_bytes = plan->backend->host_memory ? PLB_CACHE_LINE : 256;
+    if (plan->backend->host_memory) return PLB_OK;
+    plb_device *device = plan->device;
+    plan->device = NULL; // the home closes it
+    PLB_TRY(plb_home_on(plan->model, plan->backend, device, &plan->home));
+    plan->device = device;
+    plan->stream = plan->model->homes[plan->home - 1].stream;
+    return PLB_OK;
 }
 
 plb_status plb_plan_new(const plb_graph *graph, const plb_plan_options *options, plb_plan **out) {
@@ -184,8 +330,7 @@ plb_status plb_plan_new(const plb_graph *graph, const plb_plan_options *options,
     }
     int before = omp_get_max_threads();
     omp_set_num_threads(plan->options.threads);
-    status = plan->backend->open(0, &plan->device);
-    if (!status) status = plb_model_allocate(plan->model);
+    status = open_device(plan);
     if (!status) status = make_plan(plan, graph);
     omp_set_num_threads(before);
 out:
@@ -199,16 +344,29 @@ out:
 
 void plb_plan_free(plb_plan *plan) {
     if (!plan) return;
+    // Nothing of the plan may go while the device still works on it.
+    bool away = !plan->backend->host_memory && plan->device && plan->stream;
+    if (away && plan->backend->enter(plan->device) == PLB_OK) {
+        (void)!plan->backend->wait(plan->stream);
+    }
     for (int i = 0; i < plan->n_steps; i++) {
         plb_launch *launch = &plan->steps[i].launch;
         if (launch->release) launch->release(launch->state);
     }
     plan->backend->capture_free(plan->capture);
-    plan->backend->stream_free(plan->stream);
-    plan->backend->free(plan->device, plan->transient);
-    plan->backend->free(plan->device, plan->persistent);
-    plan->backend->free(plan->device, plan->bound);
     plb_interp_free(plan->interp);
+    if (plan->device) {
+        for (int i = 0; i < 2 * plan->n_steps && plan->events; i++) {
+            plan->backend->event_free(plan->events[i]);
+        }
+        plan->backend->event_free(plan->timer[0]);
+        plan->backend->event_free(plan->timer[1]);
+        plb_mirror_free(plan);
+        plan->backend->free(plan->device, plan->transient);
+        plan->backend->free(plan->device, plan->persistent);
+        plan->backend->free(plan->device, plan->bound);
+    }
+    if (plan->backend->host_memory) plan->backend->stream_free(plan->stream);
     plb_graph_free(plan->graph);
     plb_strbuf_free(&plan->report);
     plb_strbuf_free(&plan->choices);
@@ -222,14 +380,19 @@ static plb_status no_such(const plb_plan *plan, const char *what, const char *na
     return plb_fail(PLB_EINVAL, "plan: no %s is called %s", what, name);
 }
 
+static plb_status view_of(plb_plan *plan, plb_value value, plb_tensor *out) {
+    if (!plan->backend->host_memory) return plb_mirror_view(plan, value, out);
+    *out = plan->tensors[value];
+    return PLB_OK;
+}
+
 plb_status plb_plan_input(plb_plan *plan, const char *name, plb_tensor *out) {
     if (plan->interp) return plb_interp_input(plan, name, out);
     for (int i = 0; i < plan->graph->n_nodes; i++) {
         const plb_node *node = &plan->graph->nodes[i];
         if (node->op != PLB_OP_input) continue;
         if (strcmp(((const plb_input_attrs *)node->attrs)->name, name) != 0) continue;
-        *out = plan->tensors[node->out];
-        return PLB_OK;
+        return view_of(plan, node->out, out);
     }
     return no_such(plan, "input", name);
 }
@@ -238,8 +401,7 @@ plb_status plb_plan_output(plb_plan *plan, const char *name, plb_tensor *out) {
     if (plan->interp) return plb_interp_output(plan, name, out);
     for (int i = 0; i < plan->graph->n_outputs; i++) {
         if (strcmp(plan->graph->outputs[i].name, name) != 0) continue;
-        *out = plan->tensors[plan->graph->outputs[i].value];
-        return PLB_OK;
+        return view_of(plan, plan->graph->outputs[i].value, out);
     }
     return no_such(plan, "output", name);
 }

@@ -6,13 +6,16 @@
 //   select.c     a kernel for each step, by order or by timing
 //   slab.c       offsets in the slabs, then pointers
 //   plan.c       the calls above, running, and the public questions
+//   mirror.c     the host's copies of inputs and outputs, where the device has its own memory
 #ifndef PLB_ENGINE_GRAPH_PLAN_H
 #define PLB_ENGINE_GRAPH_PLAN_H
 
 #include "engine/device/device.h"
 #include "engine/graph/graph.h"
+#include "engine/graph/home.h"
 #include "engine/graph/memory.h"
 #include "engine/graph/pass.h"
+#include "engine/graph/tune.h"
 #include "plumb/plan.h"
 
 enum { PLB_UNPLACED = 1 << 30 }; // stands for a root's address while a plan has no memory
@@ -69,8 +72,10 @@ struct plb_plan {
     plb_arena *arena;
     const plb_backend *backend;
     plb_device *device;
-    plb_stream *stream;   // of level replay
+    int home;             // where the variables are (home.h)
+    plb_stream *stream;   // of level replay on the CPU; that of the home on a device
     plb_capture *capture; // of level replay
+    size_t align_bytes;   // of values in slabs
     plb_strbuf report, choices;
 
     plb_graph *graph;     // owned; NULL at level interp
@@ -82,13 +87,31 @@ struct plb_plan {
     plb_step *steps;      // prologue first
     int n_steps, n_prologue;
     bool writes;               // some variable is assigned
+    int *assigned, n_assigned; // variables, arena
     uint64_t prologue_version; // of the model, when the prologue ran last
 
     void *transient, *persistent, *bound;
     size_t transient_bytes, persistent_bytes, bound_bytes;
     plb_plan_bytes bytes;
     struct plb_interp *interp; // of level interp
+
+    // On a device with memory of its own:
+    void **mirror;       // of each root: pinned host memory, NULL: nobody asked
+    plb_event **events;  // with profile: before and after each step
+    plb_event *timer[2]; // plb_plan_time
 };
+
+// mirror.c. For plans on a device with memory of its own.
+PLB_MUST_USE plb_status plb_mirror_new(plb_plan *plan); // of all inputs
+void plb_mirror_free(plb_plan *plan);
+PLB_MUST_USE plb_status plb_mirror_upload(plb_plan *plan);   // inputs, in the stream
+PLB_MUST_USE plb_status plb_mirror_download(plb_plan *plan); // outputs asked for, in the stream
+// The host's view of a value; an output that is asked for first is fetched now.
+PLB_MUST_USE plb_status plb_mirror_view(plb_plan *plan, plb_value value, plb_tensor *out);
+
+// race.c: times kernels and their variants on the plan's device; the fastest to `best`.
+PLB_MUST_USE plb_status plb_race(plb_plan *plan, const plb_kernel *const *kernels,
+                                 const plb_query *q, plb_choice *best);
 
 // schedule.c: fills prologue and order.
 PLB_MUST_USE plb_status plb_plan_schedule(plb_plan *plan);
@@ -107,6 +130,7 @@ PLB_MUST_USE plb_status plb_select_kernel(plb_plan *plan, const plb_query *q, pl
 PLB_MUST_USE plb_status plb_interp_new(plb_plan *plan, const plb_graph *graph);
 void plb_interp_free(struct plb_interp *interp);
 PLB_MUST_USE plb_status plb_interp_run(plb_plan *plan);
+PLB_MUST_USE plb_status plb_interp_upload(plb_plan *plan); // inputs, to a device
 PLB_MUST_USE plb_status plb_interp_input(plb_plan *plan, const char *name, plb_tensor *out);
 PLB_MUST_USE plb_status plb_interp_output(plb_plan *plan, const char *name, plb_tensor *out);
 int plb_interp_op_count(const plb_plan *plan);

@@ -11,133 +11,17 @@
 #include "engine/graph/plan.h"
 #include "engine/graph/tune.h"
 
-enum { MAX_VARIANTS = 24, MAX_IN = 1024 };
-
-// ---------------------------------------------------------------------------- timing
-// Memory to try a kernel on: operands hold small numbers, none of them NaN or denormal.
-typedef struct trial {
-    plb_call call;
-    plb_tensor *tensors;
-    void **memory;
-    int n_memory;
-} trial;
-
-static void trial_free(trial *t) {
-    for (int i = 0; i < t->n_memory; i++) plb_free(t->memory[i]);
-    plb_free(t->memory);
-    plb_free(t->tensors);
-    *t = (trial){0};
-}
-
-static void *trial_memory(trial *t, size_t size_bytes) {
-    void *memory = plb_alloc_slab(size_bytes);
-    if (memory) t->memory[t->n_memory++] = memory;
-    return memory;
-}
-
-static plb_status give_operand(trial *t, plb_tensor *to, const plb_tensor *from, bool fill) {
-    *to = *from;
-    to->data = NULL;
-    if (from->dtype == PLB_DTYPE_COUNT) return PLB_OK;
-    size_t size = plb_layout_bytes(&from->shape, from->dtype, from->layout);
-    to->data = trial_memory(t, size);
-    if (!to->data) return plb_fail(PLB_ENOMEM, "out of memory for timing kernels");
-    memset(to->data, 0, size);
-    if (!fill || from->dtype != PLB_F32) return PLB_OK;
-    for (size_t i = 0; i < size / sizeof(float); i++) {
-        ((float *)to->data)[i] = (float)(i * 2654435761u % 1024) / 1024 - 0.5f;
-    }
-    return PLB_OK;
-}
-
-static plb_status trial_new(const plb_query *q, trial *t) {
-    *t = (trial){0};
-    size_t n = (size_t)(q->n_in + q->n_out);
-    t->tensors = plb_alloc_array(n, sizeof *t->tensors);
-    t->memory = plb_alloc_array(n + 2 * MAX_VARIANTS, sizeof *t->memory);
-    if (!t->tensors || !t->memory) return plb_fail(PLB_ENOMEM, "out of memory for timing kernels");
-    for (int i = 0; i < q->n_in; i++) PLB_TRY(give_operand(t, &t->tensors[i], &q->in[i], true));
-    for (int i = 0; i < q->n_out; i++) {
-        PLB_TRY(give_operand(t, &t->tensors[q->n_in + i], &q->out[i], false));
-    }
-    t->call = (plb_call){.attrs = q->attrs,
-                         .n_in = q->n_in,
-                         .n_out = q->n_out,
-                         .in = t->tensors,
-                         .out = t->tensors + q->n_in,
-                         .threads = q->threads};
-    return PLB_OK;
-}
-
-static plb_status once(const plb_query *q, trial *t, const plb_launch *launch, void *packed) {
-    unsigned constant = launch->packed_inputs & q->constant;
-    if (launch->pack && constant != launch->packed_inputs) {
-        PLB_TRY(launch->pack(launch->state, &t->call, packed));
-    }
-    return launch->run(launch->state, &t->call, NULL);
-}
-
-// Least time of a few runs: disturbance only ever adds.
-static plb_status time_launch(const plb_query *q, trial *t, const plb_launch *launch,
-                              int64_t limit_ns, int64_t *out_ns) {
-    void *packed = trial_memory(t, launch->packed_bytes);
-    t->call.workspace = trial_memory(t, launch->workspace_bytes);
-    if (!packed || !t->call.workspace) return plb_fail(PLB_ENOMEM, "out of memory for timing");
-    t->call.packed = packed;
-    if (launch->pack) PLB_TRY(launch->pack(launch->state, &t->call, packed));
-    int64_t begin = plb_now_ns(), best = INT64_MAX;
-    for (int i = 0; i < 7; i++) {
-        int64_t start = plb_now_ns();
-        PLB_TRY(once(q, t, launch, packed));
-        int64_t end = plb_now_ns();
-        if (i > 0 && end - start < best) best = end - start; // the first warms caches
-        bool hopeless = i >= 2 && best > 2 * limit_ns;
-        if (i >= 2 && (hopeless || end - begin > 300000000)) break;
-    }
-    plb_free(packed);
-    plb_free(t->call.workspace);
-    t->n_memory -= 2;
-    *out_ns = best;
-    return PLB_OK;
-}
-
 static int variants_of(const plb_kernel *kernel, const plb_query *q,
-                       char out[MAX_VARIANTS][PLB_CHOICE_BYTES]) {
+                       char out[PLB_MAX_VARIANTS][PLB_CHOICE_BYTES]) {
     out[0][0] = '\0';
     if (!kernel->choices) return 1;
-    int n = kernel->choices(q, out, MAX_VARIANTS);
+    int n = kernel->choices(q, out, PLB_MAX_VARIANTS);
     return n > 0 ? n : 1;
 }
 
 static void release(plb_launch *launch) {
     if (launch->release) launch->release(launch->state);
     *launch = (plb_launch){0};
-}
-
-static plb_status race(const plb_kernel *const *kernels, const plb_query *q, plb_choice *best) {
-    trial t;
-    char texts[MAX_VARIANTS][PLB_CHOICE_BYTES];
-    int64_t best_ns = INT64_MAX / 4;
-    plb_status status = trial_new(q, &t);
-    for (; *kernels && !status; kernels++) {
-        const plb_kernel *kernel = *kernels;
-        bool last_resort = kernel->op == PLB_OP_COUNT;
-        if (kernel->refuse(q) || (last_resort && best->kernel[0])) continue;
-        int n = variants_of(kernel, q, texts);
-        for (int i = 0; i < n && !status; i++) {
-            plb_launch launch = {0};
-            int64_t time_ns = 0;
-            if (kernel->prepare(q, texts[i], &launch) != PLB_OK) continue;
-            status = time_launch(q, &t, &launch, best_ns, &time_ns);
-            release(&launch);
-            if (status || time_ns >= best_ns) continue;
-            best_ns = time_ns;
-            snprintf(best->kernel, sizeof best->kernel, "%s", kernel->name);
-            memcpy(best->choice, texts[i], sizeof best->choice);
-        }
-    }
-    trial_free(&t);
-    return status;
 }
 
 // ---------------------------------------------------------------------------- choosing
@@ -153,22 +37,22 @@ static plb_status prepare_named(const plb_kernel *const *kernels, const plb_quer
     return plb_fail(PLB_EUNSUPPORTED, "no kernel %s", choice->kernel);
 }
 
-static plb_status by_timing(const plb_kernel *const *kernels, const plb_query *q, const char *key,
-                            plb_step *step) {
+static plb_status by_timing(plb_plan *plan, const plb_kernel *const *kernels, const plb_query *q,
+                            const char *key, plb_step *step) {
     plb_choice choice = {0};
     if (plb_tune_find(key, &choice)) {
         plb_status status = prepare_named(kernels, q, &choice, step);
         if (status != PLB_EUNSUPPORTED) return status;
         choice = (plb_choice){0}; // an old choice that means nothing: time again
     }
-    PLB_TRY(race(kernels, q, &choice));
+    PLB_TRY(plb_race(plan, kernels, q, &choice));
     PLB_TRY(prepare_named(kernels, q, &choice, step));
     plb_tune_remember(key, &choice);
     return PLB_OK;
 }
 
 static plb_status by_order(const plb_kernel *first, const plb_query *q, plb_step *step) {
-    char texts[MAX_VARIANTS][PLB_CHOICE_BYTES];
+    char texts[PLB_MAX_VARIANTS][PLB_CHOICE_BYTES];
     variants_of(first, q, texts);
     PLB_TRY(first->prepare(q, texts[0], &step->launch));
     step->kernel = first;
@@ -212,7 +96,7 @@ static plb_status choose(plb_plan *plan, const plb_kernel *const *kernels, const
     if (status == PLB_EUNSUPPORTED) { // nothing is prescribed, or it means nothing
         bool timed = first->tuned && !options->no_tuning && !options->deterministic &&
                      options->level != PLB_LEVEL_INTERP;
-        status = timed ? by_timing(kernels, q, key.text, step) : by_order(first, q, step);
+        status = timed ? by_timing(plan, kernels, q, key.text, step) : by_order(first, q, step);
     }
     if (!status) status = note_choice(plan, key.text, step);
 out:
@@ -250,7 +134,9 @@ static plb_status query_of(plb_plan *plan, int index, plb_query *q) {
                      .out = tensors + node->n_in,
                      .threads = plan->options.threads,
                      .deterministic = plan->options.deterministic,
-                     .no_winograd = plan->options.no_winograd};
+                     .no_winograd = plan->options.no_winograd,
+                     .math = plan->options.math,
+                     .device = plan->device};
     for (int k = 0; k < node->n_in; k++) {
         tensors[k] = (plb_tensor){.dtype = PLB_DTYPE_COUNT};
         if (node->in[k] < 0) continue;

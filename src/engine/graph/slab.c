@@ -95,8 +95,8 @@ typedef struct slab {
     size_t bytes;
 } slab;
 
-static size_t padded(size_t size_bytes) {
-    return (size_bytes + PLB_CACHE_LINE - 1) & ~(size_t)(PLB_CACHE_LINE - 1);
+static size_t padded(const plb_plan *plan, size_t size_bytes) {
+    return (size_bytes + plan->align_bytes - 1) & ~(plan->align_bytes - 1);
 }
 
 static void add_block(slab *s, size_t size_bytes, int first, int last, int *out_index) {
@@ -104,9 +104,9 @@ static void add_block(slab *s, size_t size_bytes, int first, int last, int *out_
     *out_index = s->n++;
 }
 
-static size_t workspace_of(const plb_step *step) {
-    size_t packed = step->packs_each_run ? padded(step->launch.packed_bytes) : 0;
-    return padded(step->launch.workspace_bytes) + packed;
+static size_t workspace_of(const plb_plan *plan, const plb_step *step) {
+    size_t packed = step->packs_each_run ? padded(plan, step->launch.packed_bytes) : 0;
+    return padded(plan, step->launch.workspace_bytes) + packed;
 }
 
 // Everything that must not share gets a life that overlaps all others.
@@ -118,8 +118,9 @@ static void collect(lives *l, slab *transient, slab *persistent, slab *bound) {
         if (s->kind == PLB_PLACE_TRANSIENT) {
             add_block(transient, s->size_bytes, l->first[v], l->last[v], &s->block);
             size_t *sum = s->backward ? &plan->bytes.gradients : &plan->bytes.activations;
-            *sum += padded(s->size_bytes);
-        } else if (s->kind == PLB_PLACE_PERSISTENT) {
+            *sum += padded(plan, s->size_bytes);
+        } else if (s->kind == PLB_PLACE_PERSISTENT ||
+                   (s->kind == PLB_PLACE_CONSTANT && !plan->backend->host_memory)) {
             add_block(persistent, s->size_bytes, 0, plan->n_steps, &s->block);
         } else if (s->kind == PLB_PLACE_BOUND) {
             add_block(bound, s->size_bytes, 0, plan->n_steps, &s->block);
@@ -129,9 +130,9 @@ static void collect(lives *l, slab *transient, slab *persistent, slab *bound) {
         plb_step *step = &plan->steps[i];
         if (step->kind != PLB_STEP_LAUNCH) continue;
         step->workspace_block = step->packed_block = -1;
-        if (workspace_of(step))
-            add_block(transient, workspace_of(step), i, i, &step->workspace_block);
-        if (workspace_of(step) > plan->bytes.workspace) plan->bytes.workspace = workspace_of(step);
+        size_t workspace = workspace_of(plan, step);
+        if (workspace) add_block(transient, workspace, i, i, &step->workspace_block);
+        if (workspace > plan->bytes.workspace) plan->bytes.workspace = workspace;
         if (step->launch.pack && !step->packs_each_run) {
             add_block(persistent, step->launch.packed_bytes, 0, plan->n_steps, &step->packed_block);
         }
@@ -139,7 +140,7 @@ static void collect(lives *l, slab *transient, slab *persistent, slab *bound) {
 }
 
 static plb_status allocate(plb_plan *plan, slab *s, void **out) {
-    PLB_TRY(plb_place(s->blocks, s->n, PLB_CACHE_LINE, &s->bytes));
+    PLB_TRY(plb_place(s->blocks, s->n, plan->align_bytes, &s->bytes));
     return plan->backend->alloc(plan->device, s->bytes, out);
 }
 
@@ -159,9 +160,13 @@ static void point_values(plb_plan *plan, const slab *transient, const slab *pers
         case PLB_PLACE_TRANSIENT: s->data = at(plan->transient, transient, s->block); break;
         case PLB_PLACE_PERSISTENT: s->data = at(plan->persistent, persistent, s->block); break;
         case PLB_PLACE_BOUND: s->data = at(plan->bound, bound, s->block); break;
-        case PLB_PLACE_VARIABLE: s->data = plan->model->variables[s->variable].data; break;
+        case PLB_PLACE_VARIABLE:
+            s->data = plb_home_data(&plan->model->variables[s->variable], plan->home);
+            break;
         case PLB_PLACE_CONSTANT:
-            s->data = (void *)((const plb_constant_attrs *)node->attrs)->data;
+            s->data = plan->backend->host_memory
+                          ? (void *)((const plb_constant_attrs *)node->attrs)->data
+                          : at(plan->persistent, persistent, s->block);
             break;
         }
     }
@@ -190,14 +195,16 @@ static void point_steps(plb_plan *plan, const slab *transient, const slab *persi
         if (step->packed_block >= 0) {
             step->packed = at(plan->persistent, persistent, step->packed_block);
         } else if (step->packs_each_run) {
-            step->packed = (char *)step->call.workspace + padded(step->launch.workspace_bytes);
+            step->packed =
+                (char *)step->call.workspace + padded(plan, step->launch.workspace_bytes);
         }
         step->call.packed = step->packed;
     }
 }
 
 static void count_bytes(plb_plan *plan) {
-    const size_t *roles = plan->model->slab_bytes;
+    const size_t *roles = plan->home == PLB_HOST_HOME ? plan->model->slab_bytes
+                                                      : plan->model->homes[plan->home - 1].bytes;
     plan->bytes.weights =
         roles[PLB_ROLE_PARAMETER] + roles[PLB_ROLE_BUFFER] + plan->persistent_bytes;
     plan->bytes.optimizer = roles[PLB_ROLE_OPTIMIZER] + roles[PLB_ROLE_STATE];
@@ -211,9 +218,26 @@ static void count_live(plb_plan *plan, const slab *transient) {
     for (int b = 0; b < transient->n; b++) {
         const plb_block *block = &transient->blocks[b];
         for (int i = block->first; i <= block->last; i++) {
-            plan->steps[i].live_bytes += padded(block->size_bytes);
+            plan->steps[i].live_bytes += padded(plan, block->size_bytes);
         }
     }
+}
+
+// Inputs and outputs begin as zeros; a device gets its own copies of constants.
+static plb_status fill_slabs(plb_plan *plan) {
+    const plb_backend *backend = plan->backend;
+    if (backend->host_memory) {
+        memset(plan->bound, 0, plan->bound_bytes);
+        return PLB_OK;
+    }
+    PLB_TRY(backend->clear(plan->stream, plan->bound, plan->bound_bytes));
+    for (int v = 0; v < plan->graph->n_values; v++) {
+        const plb_storage *s = &plan->storage[v];
+        if (s->root != v || s->kind != PLB_PLACE_CONSTANT) continue;
+        const plb_constant_attrs *a = plan->graph->nodes[plan->graph->values[v].node].attrs;
+        PLB_TRY(backend->copy(plan->stream, s->data, a->data, s->size_bytes));
+    }
+    return backend->wait(plan->stream);
 }
 
 plb_status plb_plan_place(plb_plan *plan) {
@@ -243,9 +267,9 @@ plb_status plb_plan_place(plb_plan *plan) {
     plan->transient_bytes = transient.bytes;
     plan->persistent_bytes = persistent.bytes;
     plan->bound_bytes = bound.bytes;
-    memset(plan->bound, 0, bound.bytes);
     point_values(plan, &transient, &persistent, &bound);
     point_steps(plan, &transient, &persistent);
+    PLB_TRY_OUT(fill_slabs(plan));
     count_bytes(plan);
     count_live(plan, &transient);
 out:

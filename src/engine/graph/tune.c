@@ -37,6 +37,7 @@ void plb_tune_key(const plb_backend *backend, const plb_query *q, plb_strbuf *ke
     const plb_op *op = plb_op_of(q->op);
     plb_strbuf_printf(key, "%s threads=%d constant=%u winograd=%d %s", backend->fingerprint(),
                       q->threads, q->constant, !q->no_winograd, op->name);
+    if (q->math == PLB_MATH_TF32) plb_strbuf_printf(key, " math=tf32");
     if (op->describe) {
         plb_strbuf_printf(key, " ");
         op->describe(q->attrs, key);

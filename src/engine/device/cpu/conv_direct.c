@@ -208,7 +208,8 @@ static size_t floats_a_thread(const plb_direct_plan *plan) {
 
 // packed[block of channels of the result][tap][from_c][channels of the block], the taps of an input
 // gradient backwards.
-static plb_status pack(void *state, const plb_call *call, void *packed) {
+static plb_status pack(void *state, const plb_call *call, void *packed, plb_stream *stream) {
+    (void)stream;
     const plb_direct_plan *plan = state;
     const plb_conv_shape *s = &plan->shape;
     const float *w = call->in[1].data;

@@ -69,7 +69,8 @@ static const char *refuse(const plb_query *q) {
     return status == PLB_EUNSUPPORTED ? "oneDNN has no implementation" : NULL;
 }
 
-static plb_status pack(void *state, const plb_call *call, void *packed) {
+static plb_status pack(void *state, const plb_call *call, void *packed, plb_stream *stream) {
+    (void)stream;
     return plb_dnnl_pack(state, call->in[1].data, packed);
 }
 

@@ -73,7 +73,8 @@ static int choices(const plb_query *q, char out[][PLB_CHOICE_BYTES], int max) {
     return n;
 }
 
-static plb_status pack(void *state, const plb_call *call, void *packed) {
+static plb_status pack(void *state, const plb_call *call, void *packed, plb_stream *stream) {
+    (void)stream;
     plb_winograd_pack(state, call->in[1].data, packed);
     return PLB_OK;
 }

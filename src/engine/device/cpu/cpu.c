@@ -111,6 +111,7 @@ static plb_layout spatial_layout(const plb_query *q) {
 
 const plb_backend plb_backend_cpu = {
     .name = "cpu",
+    .host_memory = true,
     .device_count = device_count,
     .open = open_device,
     .close = close_device,
