@@ -4,7 +4,7 @@
 # compiled to fat binaries and put into the module as bytes.
 set(PLB_CUDA "auto" CACHE STRING "the CUDA backend: auto, on or off")
 set_property(CACHE PLB_CUDA PROPERTY STRINGS auto on off)
-set(PLB_CUDA_ARCHS "80;90;100;120" CACHE STRING "compute capabilities that kernels are compiled for")
+set(PLB_CUDA_ARCHS "80;90;100;120" CACHE STRING "compute capabilities to compile kernels for")
 set(PLB_CUDA_MODE "${PLB_CUDA}")
 if(DEFINED ENV{PLUMB_CUDA} AND "$ENV{PLUMB_CUDA}" MATCHES "^(auto|on|off)$")
   set(PLB_CUDA_MODE "$ENV{PLUMB_CUDA}")
@@ -67,6 +67,11 @@ foreach(source ${PLB_CUDA_KERNELS})
   string(APPEND PLB_CUDA_DECLARED "extern const unsigned char plb_fatbin_${name}[];\n")
   string(APPEND PLB_CUDA_LIST "    {\"${name}\", plb_fatbin_${name}},\n")
 endforeach()
+set(PLB_CUDA_LANGUAGE ${CMAKE_SOURCE_DIR}/src/engine/device/cuda/kernels/pointwise.cuh)
+string(APPEND PLB_CUDA_BYTES
+       "__asm__(\".section .rodata\\n.globl plb_cuda_pointwise_language\\n\"\n"
+       "        \"plb_cuda_pointwise_language:\\n\"\n"
+       "        \".incbin \\\"${PLB_CUDA_LANGUAGE}\\\"\\n.byte 0\\n.previous\\n\");\n")
 file(CONFIGURE OUTPUT ${PLB_CUDA_BINARIES}/embedded.c CONTENT
 "// SPDX-License-Identifier: Apache-2.0
 // Written by cmake/cuda.cmake.
@@ -81,7 +86,7 @@ const plb_cuda_embedded plb_cuda_embedded_list[] = {
 };
 " @ONLY)
 set_source_files_properties(${PLB_CUDA_BINARIES}/embedded.c
-                            PROPERTIES OBJECT_DEPENDS "${PLB_CUDA_FATBINS}")
+                            PROPERTIES OBJECT_DEPENDS "${PLB_CUDA_FATBINS};${PLB_CUDA_LANGUAGE}")
 
 # Everything of ours that has no state comes out of this archive, as far as it is needed; what has
 # some is in cuda/host.c, which stands first.

@@ -60,6 +60,19 @@ PLB_MUST_USE plb_status plb_cuda_launch(plb_stream *stream, CUfunction function,
 // times: for loops that stride over the grid.
 unsigned plb_cuda_blocks(const plb_device *device, int64_t count, int64_t per_block, int waves);
 
+// A function of a text that is compiled for the device now, or was before (nvrtc.c).
+PLB_MUST_USE plb_status plb_cuda_compile(plb_device *device, const char *source, const char *name,
+                                         CUfunction *out);
+bool plb_cuda_has_nvrtc(void);
+// Only compiles, for tests: needs no device. `*out` is the caller's to plb_free.
+PLB_API PLB_MUST_USE plb_status plb_cuda_compile_only(const char *source, int major, int minor,
+                                                      void **out, size_t *out_bytes);
+
+// Things kept on disk from process to process, in $XDG_CACHE_HOME/plumb/cuda/NAME; the name holds
+// all that the thing depends on (cache.c). `*out` is the caller's to plb_free.
+bool plb_cuda_cache_read(const char *name, void **out, size_t *out_bytes);
+void plb_cuda_cache_write(const char *name, const void *bytes, size_t size_bytes);
+
 // ---------------------------------------------------------------------------- libraries
 // Opens one of NVIDIA's libraries by its names ("libnvrtc.so.13", …), NULL at the end: where
 // $PLUMB_CUDA_PATH (folders, ':' between) says, where the loader looks, in the usual folders of

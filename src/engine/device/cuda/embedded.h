@@ -9,5 +9,6 @@ typedef struct plb_cuda_embedded {
 } plb_cuda_embedded;
 
 extern const plb_cuda_embedded plb_cuda_embedded_list[]; // ends with a NULL name
+extern const char plb_cuda_pointwise_language[];         // text of kernels/pointwise.cuh
 
 #endif
