@@ -4,7 +4,7 @@
 # compiled to fat binaries and put into the module as bytes.
 set(PLB_CUDA "auto" CACHE STRING "the CUDA backend: auto, on or off")
 set_property(CACHE PLB_CUDA PROPERTY STRINGS auto on off)
-set(PLB_CUDA_ARCHS "80;90;100;120" CACHE STRING "compute capabilities to compile kernels for")
+set(PLB_CUDA_ARCHS "80;90;100;120" CACHE STRING "compute capabilities to compile for")
 set(PLB_CUDA_MODE "${PLB_CUDA}")
 if(DEFINED ENV{PLUMB_CUDA} AND "$ENV{PLUMB_CUDA}" MATCHES "^(auto|on|off)$")
   set(PLB_CUDA_MODE "$ENV{PLUMB_CUDA}")
