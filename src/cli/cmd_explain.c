@@ -10,11 +10,13 @@
 #include "base/machine.h"
 #include "cli/cli.h"
 #include "cli/explain_report.h"
+#include "engine/graph/device_roof.h"
 #include "plumb/step.h"
 #include "plumb/zoo.h"
+#include "train/options.h"
 
 typedef struct explain_flags {
-    const char *task;
+    const char *task, *device, *math;
     int64_t batch, size, classes, threads, runs;
     bool no_winograd, no_fusion, deterministic;
 } explain_flags;
@@ -34,6 +36,7 @@ static const plb_flag flags[] = {
      .help = "default: as many as this process may use"},
     {FLAG("runs", INT, runs), .value = "N", .min = 1, .max = 100000, .fallback = "5",
      .help = "runs to take the shortest times of"},
+    PLB_DEVICE_FLAGS,
     {FLAG("no-winograd", SWITCH, no_winograd), .help = "no Winograd convolutions"},
     {FLAG("no-fusion", SWITCH, no_fusion), .help = "leave every op as it was built"},
     {FLAG("deterministic", SWITCH, deterministic),
@@ -129,10 +132,18 @@ static plb_status tell(const plb_explained *e, bool as_json) {
     return plb_cli_json_print(&json);
 }
 
+static plb_status find_roof(plb_explained *e) {
+    if (e->options.device && strcmp(e->options.device, "cpu") != 0) {
+        return plb_device_roof(e->options.device, e->options.math, &e->roof);
+    }
+    return plb_cpu_roof(e->options.threads, plb_cli_interrupted, &e->roof);
+}
+
 static plb_status run_explain(plb_call *call) {
     const explain_flags *f = call->options;
     plb_explained e = {.model = call->operands[0], .task = f->task, .runs = (int)f->runs};
     e.options = (plb_plan_options){.threads = f->threads ? (int)f->threads : plb_machine_threads(),
+                                   .device = f->device,
                                    .deterministic = f->deterministic,
                                    .no_winograd = f->no_winograd,
                                    .no_fusion = f->no_fusion,
@@ -141,6 +152,7 @@ static plb_status run_explain(plb_call *call) {
     plb_graph *graph = NULL;
     const plb_zoo_info *info;
     plb_status status;
+    PLB_TRY_OUT(plb_math_from_name(f->math, &e.options.math));
     PLB_TRY_OUT(plb_zoo_find(e.model, &info));
     model = plb_model_new();
     if (!model) {
@@ -149,7 +161,7 @@ static plb_status run_explain(plb_call *call) {
     }
     PLB_TRY_OUT(build(model, f, e.model, &graph));
     e.parameters = count_parameters(model);
-    PLB_TRY_OUT(plb_cpu_roof(e.options.threads, plb_cli_interrupted, &e.roof));
+    PLB_TRY_OUT(find_roof(&e));
     PLB_TRY_OUT(plb_plan_new(graph, &e.options, &e.plan));
     PLB_TRY_OUT(fill_inputs(&e, f->classes ? f->classes : info->classes));
     PLB_TRY_OUT(time_ops(&e));

@@ -22,7 +22,7 @@
 #include "train/options.h"
 
 typedef struct predict_flags {
-    const char *weights, *labels, *level, *normalize;
+    const char *weights, *labels, *level, *normalize, *device, *math;
     int64_t classes, size, batch, top, threads;
     bool no_winograd;
 } predict_flags;
@@ -47,6 +47,7 @@ static const plb_flag flags[] = {
      .help = "default: as many as this process may use"},
     {FLAG("level", CHOICE, level), .value = "interp|plan|replay", .fallback = "plan",
      .help = "how the engine runs the model"},
+    PLB_DEVICE_FLAGS,
     {FLAG("no-winograd", SWITCH, no_winograd), .help = "no Winograd convolutions"},
 };
 
@@ -176,7 +177,9 @@ static plb_status load_picture(void *context, int64_t n, int thread) {
 static plb_status prepare(predict *p) {
     const predict_flags *f = p->flags;
     const plb_zoo_options zoo = {.batch = p->batch, .size = f->size, .classes = f->classes};
-    plb_plan_options options = {.threads = p->threads, .no_winograd = f->no_winograd};
+    plb_plan_options options = {
+        .threads = p->threads, .no_winograd = f->no_winograd, .device = f->device};
+    PLB_TRY(plb_math_from_name(f->math, &options.math));
     PLB_TRY(plb_level_from_name(f->level, &options.level));
     p->model = plb_model_new();
     if (!p->model) return plb_fail(PLB_ENOMEM, "out of memory for a model");

@@ -20,11 +20,11 @@
 
 // What was given; 0 or NULL: nothing. Numbers that may well be 0 stay text.
 typedef struct train_flags {
-    const char *data, *optimizer, *schedule, *level;
+    const char *data, *optimizer, *schedule, *level, *device, *math;
     const char *lr, *momentum, *weight_decay, *seed;
     int64_t epochs, batch, threads, max_steps, limit, size, checkpoint_every;
     const char *save, *checkpoint, *resume;
-    bool no_winograd, deterministic;
+    bool no_winograd, deterministic, sync;
 } train_flags;
 
 #define FLAG(flag, what, field) \
@@ -61,6 +61,8 @@ static const plb_flag flags[] = {
      .help = "how often; default: after each epoch"},
     {FLAG("resume", FILE, resume), .value = "F",
      .help = "go on from a checkpoint, with its options"},
+    PLB_DEVICE_FLAGS,
+    {FLAG("sync", SWITCH, sync), .help = "wait after each op, so that an error names its op"},
     {FLAG("no-winograd", SWITCH, no_winograd), .help = "no Winograd convolutions"},
     {FLAG("deterministic", SWITCH, deterministic),
      .help = "choose kernels by rule and not by timing"},
@@ -174,6 +176,9 @@ static plb_status set_options(session *s, const char *model) {
         return plb_fail(PLB_EINVAL, "--checkpoint-every: expected --checkpoint F with it");
     }
     o->deterministic = f->deterministic;
+    o->device = f->device;
+    o->sync = f->sync;
+    PLB_TRY(plb_math_from_name(f->math, &o->math));
     o->max_steps = f->max_steps;
     o->checkpoint = f->checkpoint;
     o->checkpoint_every = f->checkpoint_every;

@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/units.h"
+#include "train/options.h"
 
 static double intensity(const plb_plan_op *op) {
     return op->bytes > 0 ? op->flops / op->bytes : 0;
@@ -35,9 +36,19 @@ static void print_lines(const char *text) {
 }
 
 static void print_roof(const plb_roof *r) {
-    plb_print("\nRoof, measured with %d thread%s and %s\n", r->threads, r->threads == 1 ? "" : "s",
-              r->isa);
+    if (r->threads) {
+        plb_print("\nRoof, measured with %d thread%s and %s\n", r->threads,
+                  r->threads == 1 ? "" : "s", r->isa);
+    } else {
+        plb_print("\nRoof, measured on %s\n", r->isa);
+    }
     plb_print("  arithmetic  %s/s of f32\n", plb_show_flops(r->flops_per_s).text);
+    if (!r->cache_bytes) {
+        plb_print("  memory      %s/s read and written, measured on %s\n",
+                  plb_show_bytes(r->memory_bytes_per_s).text,
+                  plb_show_bytes((double)r->memory_buffer_bytes).text);
+        return;
+    }
     plb_print("  cache       %s/s read and written, working sets up to %s\n",
               plb_show_bytes(r->cache_bytes_per_s).text,
               plb_show_bytes((double)r->cache_bytes).text);
@@ -138,9 +149,13 @@ static void print_memory(const plb_explained *e) {
 }
 
 void plb_explain_print(const plb_explained *e) {
-    plb_print("%s, %s, batch %" PRId64 " of %" PRId64 "x%" PRId64 "x%" PRId64 ", %d thread%s\n",
-              e->model, e->task, e->batch, e->channels, e->height, e->width, e->options.threads,
-              e->options.threads == 1 ? "" : "s");
+    plb_print("%s, %s, batch %" PRId64 " of %" PRId64 "x%" PRId64 "x%" PRId64 ", ", e->model,
+              e->task, e->batch, e->channels, e->height, e->width);
+    if (e->options.device) {
+        plb_print("%s, products in %s\n", e->options.device, plb_math_name(e->options.math));
+    } else {
+        plb_print("%d thread%s\n", e->options.threads, e->options.threads == 1 ? "" : "s");
+    }
     plb_print("\nPasses\n");
     print_lines(plb_plan_report(e->plan));
     print_roof(&e->roof);
@@ -225,6 +240,8 @@ void plb_explain_json(const plb_explained *e, plb_json *json) {
     plb_json_int(json, NULL, e->width);
     plb_json_end(json);
     plb_json_int(json, "parameters", e->parameters);
+    plb_json_string(json, "device", e->options.device ? e->options.device : "cpu");
+    plb_json_string(json, "math", plb_math_name(e->options.math));
     plb_json_int(json, "threads", e->options.threads);
     plb_json_bool(json, "winograd", !e->options.no_winograd);
     plb_json_bool(json, "fusion", !e->options.no_fusion);

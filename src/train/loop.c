@@ -104,6 +104,9 @@ static plb_status make_plans(run *r, const char *choices) {
                                 .threads = o->threads,
                                 .deterministic = o->deterministic,
                                 .no_winograd = o->no_winograd,
+                                .device = o->device,
+                                .math = o->math,
+                                .sync = o->sync,
                                 .profile = o->profile,
                                 .choices = choices};
     PLB_TRY(plb_phase_plan(&r->train, r->model, programs[0], programs[1], &options));

@@ -24,6 +24,22 @@ const char *plb_level_name(plb_level level) {
     return levels[level];
 }
 
+static const char *const maths[] = {[PLB_MATH_F32] = "f32", [PLB_MATH_TF32] = "tf32"};
+
+plb_status plb_math_from_name(const char *name, plb_math *out) {
+    *out = PLB_MATH_F32;
+    for (int i = 0; name && i < (int)(sizeof maths / sizeof *maths); i++) {
+        if (strcmp(name, maths[i]) != 0) continue;
+        *out = (plb_math)i;
+        return PLB_OK;
+    }
+    return name ? plb_fail(PLB_EINVAL, "expected math f32 or tf32, found \"%s\"", name) : PLB_OK;
+}
+
+const char *plb_math_name(plb_math math) {
+    return maths[math];
+}
+
 typedef enum form { TEXT, COUNT, WHOLE, NUMBER, SEED, LEVEL, SWITCH } form;
 
 typedef struct kept {

@@ -25,11 +25,18 @@ typedef struct plb_train_options {
     int64_t checkpoint_every; // steps; 0: after each epoch
     int loader_threads;       // for sets that are not in memory
     bool profile;             // take the time of each op
+    const char *device;       // as plb_plan_options has it; NULL: the CPU
+    plb_math math;
+    bool sync;
 } plb_train_options;
 
 // The level called "interp", "plan" or "replay", and back. PLB_EINVAL for any other.
 PLB_API PLB_MUST_USE plb_status plb_level_from_name(const char *name, plb_level *out);
 PLB_API const char *plb_level_name(plb_level level);
+
+// The same for "f32" and "tf32"; NULL is f32.
+PLB_API PLB_MUST_USE plb_status plb_math_from_name(const char *name, plb_math *out);
+PLB_API const char *plb_math_name(plb_math math);
 
 // The options that checkpoints keep, by number: their names are those of the command line's flags.
 enum { PLB_TRAIN_KEPT = 15 };
