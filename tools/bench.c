@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times whole models, one JSON line a case:
-//   bench [--ops] [--seconds S] [MODEL:TASK:LEVEL:BATCH:THREADS[:SIZE] ...]
+//   bench [--ops] [--seconds S] [--device D] [--math f32|tf32] [--autocast bf16|f16]
+//         [MODEL:TASK:LEVEL:BATCH:THREADS[:SIZE] ...]
 // TASK is infer or train, LEVEL plan, interp or replay; without cases, the ones that the project
 // states figures for. Inputs are normal, targets spread over the classes. --ops adds one line an op
-// that took at least 0.5 %, with its rate, to stderr.
+// that took at least 0.5 %, with its rate, to stderr. On a device "median_ms" is the latency of one
+// launch with the device idle before, as its events tell, "queued_ms" many launches divided, and
+// "host_ms" the processor's part of a launch; inputs lie on the device.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +34,7 @@ static const char *const usual[] = {
 
 static double seconds_a_case = 3;
 static int show_ops;
+static plb_plan_options common; // of all cases
 
 static int fail(const char *what) {
     fprintf(stderr, "bench: %s: %s\n", what, plb_error_text());
@@ -120,6 +124,46 @@ static void print_ops(const plb_plan *plan) {
     free(ops);
 }
 
+static const char *math_name(void) {
+    static const char *const casts[] = {"", "bf16", "f16"};
+    if (common.autocast) return casts[common.autocast];
+    return common.math == PLB_MATH_TF32 ? "tf32" : "f32";
+}
+
+// Launches one by one for the latency, then many at once.
+static int time_on_device(plb_plan *plan, const bench_case *c, double load_s) {
+    static double samples[MAX_SAMPLES];
+    int64_t ns = 0, begin = plb_now_ns();
+    int n = 0;
+    const int queued = 100;
+    for (int i = 0; i < 10; i++) {
+        if (plb_plan_time(plan, 1, &ns)) return fail(c->model);
+    }
+    plb_plan_reset_times(plan);
+    while (n < MAX_SAMPLES && (n < 100 || (double)(plb_now_ns() - begin) < seconds_a_case * 5e8)) {
+        if (plb_plan_time(plan, 1, &ns)) return fail(c->model);
+        samples[n++] = (double)ns / 1e6;
+        if (n >= 20 && (double)(plb_now_ns() - begin) > 4e9 * seconds_a_case) break;
+    }
+    qsort(samples, (size_t)n, sizeof *samples, by_value);
+    if (plb_plan_time(plan, queued, &ns)) return fail(c->model);
+    double queued_ms = (double)ns / 1e6 / queued;
+    begin = plb_now_ns();
+    for (int i = 0; i < 20; i++) {
+        if (plb_plan_launch(plan)) return fail(c->model);
+    }
+    double host_ms = (double)(plb_now_ns() - begin) / 1e6 / 20;
+    if (plb_plan_wait(plan)) return fail(c->model);
+    printf("{\"model\":\"%s\",\"task\":\"%s\",\"level\":\"%s\",\"batch\":%d,\"dtype\":\"%s\","
+           "\"median_ms\":%.4f,\"min_ms\":%.4f,\"queued_ms\":%.4f,\"host_ms\":%.4f,\"n\":%d,"
+           "\"planned_bytes\":%zu,\"load_s\":%.2f}\n",
+           c->model, c->task, c->level, c->batch, math_name(), samples[n / 2], samples[0],
+           queued_ms, host_ms, n, plb_plan_memory(plan).total, load_s);
+    fflush(stdout);
+    if (show_ops) print_ops(plan);
+    return 0;
+}
+
 static int time_plan(plb_plan *plan, const bench_case *c) {
     static double samples[MAX_SAMPLES];
     int n = 0;
@@ -150,12 +194,17 @@ static int run_case(const char *text) {
     plb_model *model = plb_model_new();
     plb_graph *graph = NULL;
     plb_plan *plan = NULL;
-    plb_plan_options options = {
-        .level = level_of(c.level), .threads = c.threads, .profile = show_ops};
+    plb_plan_options options = common;
+    options.level = level_of(c.level), options.threads = c.threads, options.profile = show_ops;
+    int64_t begin = plb_now_ns();
     plb_status status = model ? build(model, &c, &graph) : PLB_ENOMEM;
     if (!status) status = plb_plan_new(graph, &options, &plan);
     if (!status) status = fill_inputs(plan, &c);
-    int result = status ? fail(text) : time_plan(plan, &c);
+    double load_s = (double)(plb_now_ns() - begin) / 1e9;
+    if (!status && common.device) status = plb_plan_run(plan); // brings the inputs there
+    int result = status          ? fail(text)
+                 : common.device ? time_on_device(plan, &c, load_s)
+                                 : time_plan(plan, &c);
     if (!status && show_ops) fprintf(stderr, "%s", plb_plan_report(plan));
     plb_plan_free(plan);
     plb_model_free(model);
@@ -169,6 +218,12 @@ int main(int argc, char **argv) {
             show_ops = 1;
         } else if (strcmp(argv[i], "--seconds") == 0 && i + 1 < argc) {
             seconds_a_case = atof(argv[++i]);
+        } else if (strcmp(argv[i], "--device") == 0 && i + 1 < argc) {
+            common.device = argv[++i];
+        } else if (strcmp(argv[i], "--math") == 0 && i + 1 < argc) {
+            common.math = strcmp(argv[++i], "tf32") ? PLB_MATH_F32 : PLB_MATH_TF32;
+        } else if (strcmp(argv[i], "--autocast") == 0 && i + 1 < argc) {
+            common.autocast = strcmp(argv[++i], "f16") ? PLB_AUTOCAST_BF16 : PLB_AUTOCAST_F16;
         } else {
             result |= run_case(argv[i]);
             cases++;

@@ -20,10 +20,15 @@ typedef enum plb_math {
     PLB_MATH_TF32, // on tensor cores, factors rounded to 10 bits of mantissa
 } plb_math;
 
+// Mixed precision: convolutions, products and the activations between them in 16 bits; variables,
+// losses and optimizers in f32. f16 is not scaled: gradients below 6e-8 vanish.
+typedef enum plb_autocast { PLB_AUTOCAST_NONE, PLB_AUTOCAST_BF16, PLB_AUTOCAST_F16 } plb_autocast;
+
 typedef struct plb_plan_options {
     plb_level level;
     const char *device; // "cuda:0"; NULL: the CPU. Read while the plan is made.
     plb_math math;
+    plb_autocast autocast; // not at level interp, nor with f64 (PLB_EUNSUPPORTED)
     bool sync;          // wait after every op, so that a device's error names the op that caused it
     int threads;        // 0: as many as the machine gives this process
     bool deterministic; // kernel choices that do not depend on timing

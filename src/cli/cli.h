@@ -63,13 +63,12 @@ extern const plb_flag plb_common_flags[];              // of every command: --he
 extern const size_t plb_common_flag_count;
 
 // Flags of commands that compute, for a struct with `const char *device, *math`.
-#define PLB_DEVICE_FLAGS                                                      \
-    {FLAG("device", STRING, device), .value = "D",                            \
-     .help = "cpu, cuda or cuda:1, ...; default cpu"},                        \
-    {                                                                         \
-        FLAG("math", CHOICE, math),                                           \
-            .value = "f32|tf32", .fallback = "f32",                           \
-            .help = "products of f32 on a device: in f32, or by tensor cores" \
+#define PLB_DEVICE_FLAGS                                                    \
+    {FLAG("device", STRING, device), .value = "D",                          \
+     .help = "cpu, cuda or cuda:1, ...; default cpu"},                      \
+    {                                                                       \
+        FLAG("math", CHOICE, math), .value = "f32|tf32", .fallback = "f32", \
+                                    .help = "how a device multiplies f32"   \
     }
 
 // Text to standard output; the first error is kept for plb_cli_close_output.

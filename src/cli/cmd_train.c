@@ -62,7 +62,7 @@ static const plb_flag flags[] = {
     {FLAG("resume", FILE, resume), .value = "F",
      .help = "go on from a checkpoint, with its options"},
     PLB_DEVICE_FLAGS,
-    {FLAG("sync", SWITCH, sync), .help = "wait after each op, so that an error names its op"},
+    {FLAG("sync", SWITCH, sync), .help = "wait after each op, so that errors name it"},
     {FLAG("no-winograd", SWITCH, no_winograd), .help = "no Winograd convolutions"},
     {FLAG("deterministic", SWITCH, deterministic),
      .help = "choose kernels by rule and not by timing"},

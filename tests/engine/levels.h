@@ -100,14 +100,15 @@ static inline plb_status levels_run_all(const levels_program *p, plb_model *mode
     PLB_TRY(plb_model_program(model, "p", &graph));
     p->build(graph, p->context);
     if (p->program) graph = plb_model_find_program(model, p->program);
-    if (!graph) return plb_fail(PLB_EINVAL, "no program %s", p->program);
+    if (!graph) return plb_fail(PLB_EINVAL, "no program %s", p->program ? p->program : "p");
     plb_status status = plb_plan_new(graph, options, &plan);
     for (int run = 0; run < p->runs && !status; run++) {
         status = levels_run_once(p, graph, plan, trace, run);
     }
     for (int i = 0; i < model->n_variables && !status; i++) {
         const plb_variable *v = &model->variables[i];
-        plb_tensor t = plb_tensor_dense(v->data, v->type.dtype, &v->type.shape, (plb_layout){0});
+        plb_tensor t = plb_tensor_dense(plb_variable_data(model, i), v->type.dtype, &v->type.shape,
+                                        (plb_layout){0});
         levels_note(trace, &t, "variable", v->name, p->runs - 1);
     }
     plb_plan_free(plan);

@@ -16,7 +16,8 @@ are zero but for rounding (of a bias before a batch norm) are held against the n
 This tests graphs, so Winograd kernels are off: with them inception_v3's logits are wrong by 1.2e-4,
 without by 4.2e-5, in PyTorch's f32 by 3.0e-5.
 
-PLB_ZOO names the models to run, separated by commas; "all" are all of them.
+PLB_ZOO names the models to run, separated by commas; "all" are all of them. PLB_ZOO_DEVICE=cuda
+runs them there, at level PLB_ZOO_LEVEL.
 """
 import copy
 import os
@@ -86,6 +87,9 @@ def dump(folder, weights, data, **arguments):
         tensors[f"x.{i}"], tensors[f"y.{i}"] = x, y
     source, target = os.path.join(folder, "in"), os.path.join(folder, "out")
     save_file(tensors, source)
+    if os.environ.get("PLB_ZOO_DEVICE"):
+        arguments["device"] = os.environ["PLB_ZOO_DEVICE"]
+        arguments.setdefault("level", os.environ.get("PLB_ZOO_LEVEL", "plan"))
     subprocess.run([DUMP, source, target] + [f"{k}={v}" for k, v in arguments.items()],
                    check=True, env=ENVIRONMENT)
     return load_file(target)

@@ -2,7 +2,8 @@
 // Runs a model of the zoo for test_zoo_torch.py, which compares what comes out with PyTorch:
 //
 //   zoo_dump IN OUT model=NAME size=N steps=N optimizer=NAME lr=X momentum=X weight_decay=X
-//            level=plan|interp winograd=0|1 f64=0|1
+//            level=plan|interp|replay winograd=0|1 f64=0|1
+//            device=cpu|cuda math=f32|tf32 autocast=no|bf16
 //
 // IN and OUT are safetensors files. IN holds the variables by name and the batches x.0, y.0, x.1, …
 // OUT gets "infer" (logits of x.0 before training), "eval.loss", "eval.correct"; and with steps > 0
@@ -177,9 +178,15 @@ static plb_status run_init(dump *d, char **args) {
 static plb_status run(dump *d, char **args) {
     if (strcmp(args[1], "-") == 0) return run_init(d, args);
     const int steps = atoi(argument(args, "steps", "0"));
-    const plb_plan_options options = {.level = strcmp(argument(args, "level", "plan"), "interp")
-                                                   ? PLB_LEVEL_PLAN
-                                                   : PLB_LEVEL_INTERP,
+    const char *level = argument(args, "level", "plan"), *device = argument(args, "device", "cpu");
+    bool tf32 = strcmp(argument(args, "math", "f32"), "tf32") == 0;
+    bool bf16 = strcmp(argument(args, "autocast", "no"), "bf16") == 0;
+    const plb_plan_options options = {.level = strcmp(level, "interp") == 0   ? PLB_LEVEL_INTERP
+                                               : strcmp(level, "replay") == 0 ? PLB_LEVEL_REPLAY
+                                                                              : PLB_LEVEL_PLAN,
+                                      .device = device,
+                                      .math = tf32 ? PLB_MATH_TF32 : PLB_MATH_F32,
+                                      .autocast = bf16 ? PLB_AUTOCAST_BF16 : PLB_AUTOCAST_NONE,
                                       .no_winograd = atoi(argument(args, "winograd", "1")) == 0,
                                       .f64 = atoi(argument(args, "f64", "0")) != 0,
                                       .no_tuning = true};

@@ -12,12 +12,15 @@ typedef struct plb_pass_context {
     const plb_backend *backend;
     int threads;
     plb_strbuf *report;
+    plb_dtype autocast; // PLB_F32: none
 } plb_pass_context;
 
 typedef plb_status (*plb_pass)(plb_graph **graph, const plb_pass_context *context);
 
 // For options.f64: every float value in f64.
 PLB_MUST_USE plb_status plb_pass_widen(plb_graph **graph, const plb_pass_context *context);
+// For options.autocast: matrix ops and what lies between them in 16 bits.
+PLB_MUST_USE plb_status plb_pass_autocast(plb_graph **graph, const plb_pass_context *context);
 // Merges equal nodes, then drops what no output and no effect needs.
 PLB_MUST_USE plb_status plb_pass_clean(plb_graph **graph, const plb_pass_context *context);
 // Copies what a variable held where that is still needed after the variable is assigned.

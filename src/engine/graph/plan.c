@@ -28,8 +28,16 @@ static const pass_entry passes[] = {
 };
 
 static plb_status run_passes(plb_plan *plan) {
-    plb_pass_context context = {plan->backend, plan->options.threads, &plan->report};
-    if (plan->options.f64) PLB_TRY(plb_pass_widen(&plan->graph, &context));
+    static const plb_dtype narrow[] = {[PLB_AUTOCAST_NONE] = PLB_F32,
+                                       [PLB_AUTOCAST_BF16] = PLB_BF16,
+                                       [PLB_AUTOCAST_F16] = PLB_F16};
+    plb_pass_context context = {plan->backend, plan->options.threads, &plan->report,
+                                narrow[plan->options.autocast]};
+    if (plan->options.f64) {
+        PLB_TRY(plb_pass_widen(&plan->graph, &context));
+    } else if (plan->options.autocast) {
+        PLB_TRY(plb_pass_autocast(&plan->graph, &context));
+    }
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
         if (passes[i].fusion && plan->options.no_fusion) continue;
         if (passes[i].inference && plan->writes) continue;
@@ -277,8 +285,9 @@ static plb_status make_events(plb_plan *plan) {
 static plb_status make_plan(plb_plan *plan, const plb_graph *graph) {
     PLB_TRY(find_assigned(plan, graph));
     if (plan->options.level == PLB_LEVEL_INTERP) {
-        if (!plan->options.f64) return plb_interp_new(plan, graph);
-        return plb_fail(PLB_EUNSUPPORTED, "level interp runs a program as it is: not in f64");
+        if (!plan->options.f64 && !plan->options.autocast) return plb_interp_new(plan, graph);
+        return plb_fail(PLB_EUNSUPPORTED,
+                        "level interp runs a program as it is: not in f64, no autocast");
     }
     PLB_TRY(copy_graph(plan, graph));
     PLB_TRY(run_passes(plan));
