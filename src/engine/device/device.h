@@ -44,6 +44,12 @@ typedef struct plb_launch {
 enum { PLB_CHOICE_BYTES = 64 }; // of the text that names a variant and its blocking
 enum { PLB_MAX_VARIANTS = 48 }; // of a kernel, for one node
 
+// One of several nodes that a kernel may run at once, with its operands where they will be.
+typedef struct plb_part {
+    const plb_launch *launch;
+    const plb_call *call;
+} plb_part;
+
 // Way of computing an op. `refuse` gives the reason why not, static text, or NULL.
 typedef struct plb_kernel {
     const char *name;
@@ -54,6 +60,11 @@ typedef struct plb_kernel {
     // `choice` is one of those texts, perhaps from a cache of an earlier version: one that means
     // nothing is PLB_EUNSUPPORTED.
     PLB_MUST_USE plb_status (*prepare)(const plb_query *q, const char *choice, plb_launch *out);
+    // One launch in place of `n`, of nodes that read nothing that another of them writes; it needs
+    // no workspace and packs nothing, and its `run` gets no call (NULL): all is in its state. NULL,
+    // or PLB_EUNSUPPORTED: they run one by one.
+    PLB_MUST_USE plb_status (*merge)(plb_device *device, const plb_part *parts, int n,
+                                     plb_launch *out);
     bool tuned; // compare with the kernels after it by timing instead of by order
 } plb_kernel;
 

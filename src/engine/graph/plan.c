@@ -73,6 +73,7 @@ static plb_status run_step(plb_plan *plan, plb_step *step) {
     case PLB_STEP_STORE: return store(plan, step);
     case PLB_STEP_LAUNCH: break;
     }
+    if (step->n_merged) return step->merged.run(step->merged.state, NULL, plan->stream);
     if (step->packs_each_run) {
         PLB_TRY(step->launch.pack(step->launch.state, &step->call, step->packed, plan->stream));
     }
@@ -99,6 +100,10 @@ static plb_status run_steps_here(plb_plan *plan, int first, int last) {
     return PLB_OK;
 }
 
+static int steps_of(const plb_plan *plan, int i) {
+    return plan->steps[i].n_merged ? plan->steps[i].n_merged : 1;
+}
+
 // On a device a step only appends work: its time lies between two events.
 static plb_status append_step(plb_plan *plan, int i) {
     plb_event **events = plan->events;
@@ -109,15 +114,17 @@ static plb_status append_step(plb_plan *plan, int i) {
 }
 
 static plb_status append_steps(plb_plan *plan, int first, int last) {
-    for (int i = first; i < last; i++) {
+    for (int i = first; i < last; i += steps_of(plan, i)) {
         plb_status status = append_step(plan, i);
         if (status) return fail_at(plan, &plan->steps[i], status);
     }
-    for (int i = first; i < last && plan->events; i++) {
+    for (int i = first; i < last && plan->events; i += steps_of(plan, i)) {
         int64_t ns = 0;
         PLB_TRY(plan->backend->elapsed_ns(plan->events[2 * i], plan->events[2 * i + 1], &ns));
-        plan->steps[i].time_ns += ns;
-        plan->steps[i].calls++;
+        for (int k = 0; k < steps_of(plan, i); k++) { // steps of one launch share its time
+            plan->steps[i + k].time_ns += ns / steps_of(plan, i);
+            plan->steps[i + k].calls++;
+        }
     }
     return PLB_OK;
 }
@@ -296,6 +303,7 @@ static plb_status make_plan(plb_plan *plan, const plb_graph *graph) {
     PLB_TRY(plb_plan_select(plan));
     PLB_TRY(plb_plan_place(plan));
     if (!plan->backend->host_memory) PLB_TRY(plb_mirror_new(plan));
+    PLB_TRY(plb_plan_merge(plan));
     if (plan->options.level == PLB_LEVEL_REPLAY) {
         PLB_TRY(capture_steps(plan));
     } else if (plan->options.profile && !plan->backend->host_memory) {
@@ -359,8 +367,9 @@ void plb_plan_free(plb_plan *plan) {
         (void)!plan->backend->wait(plan->stream);
     }
     for (int i = 0; i < plan->n_steps; i++) {
-        plb_launch *launch = &plan->steps[i].launch;
+        plb_launch *launch = &plan->steps[i].launch, *merged = &plan->steps[i].merged;
         if (launch->release) launch->release(launch->state);
+        if (merged->release) merged->release(merged->state);
     }
     plan->backend->capture_free(plan->capture);
     plb_interp_free(plan->interp);

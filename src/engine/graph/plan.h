@@ -5,6 +5,7 @@
 //   storage.c    whose memory each value uses: its own, another's (views, in place), a variable's
 //   select.c     a kernel for each step, by order or by timing
 //   slab.c       offsets in the slabs, then pointers
+//   merge.c      one launch for small steps that stand together, where a kernel knows how
 //   plan.c       the calls above, running, and the public questions
 //   mirror.c     the host's copies of inputs and outputs, where the device has its own memory
 #ifndef PLB_ENGINE_GRAPH_PLAN_H
@@ -61,6 +62,8 @@ typedef struct plb_step {
     plb_value store;                   // STORE: the value; `variable`: where to
     int variable;
     size_t live_bytes; // of the transient slab, meanwhile
+    plb_launch merged; // runs this step and the n_merged - 1 after it, which are then skipped
+    int n_merged;      // 0: none
     int64_t calls, time_ns;
 } plb_step;
 
@@ -121,6 +124,9 @@ PLB_MUST_USE plb_status plb_plan_assign_storage(plb_plan *plan);
 PLB_MUST_USE plb_status plb_plan_select(plb_plan *plan);
 // slab.c: fills lives, offsets, memory, and every pointer.
 PLB_MUST_USE plb_status plb_plan_place(plb_plan *plan);
+
+// merge.c
+PLB_MUST_USE plb_status plb_plan_merge(plb_plan *plan);
 
 // The kernel for `q`, and how: as options.choices say, by order, or by timing when the first that
 // accepts is tuned. Adds it to the plan's choices.

@@ -156,6 +156,53 @@ static void place(early *e, plb_plan *plan, bool *placed, int *n, int *stack, in
     }
 }
 
+static void place_alone(const early *e, plb_plan *plan, bool *placed, int *n, int i) {
+    placed[i] = true;
+    plan->order[(*n)++] = i;
+    for (int edge = e->head[i]; edge >= 0; edge = e->next[edge]) e->waits[e->after[edge]]--;
+}
+
+static bool casts_a_read(const plb_graph *graph, const plb_node *node) {
+    if (node->op != PLB_OP_cast) return false;
+    return graph->nodes[graph->values[node->in[0]].node].op == PLB_OP_read;
+}
+
+// For devices, where many small launches cost more than the memory of gradients that wait: casts
+// of weights come first, the updates of variables last, alike ones together, so that they can
+// become one launch (merge.c). False, with nothing placed for good, where something waits for an
+// update.
+static bool order_grouped(const early *e, plb_plan *plan, bool *placed, int *out_n) {
+    const plb_graph *graph = plan->graph;
+    int n = 0, n_nodes = graph->n_nodes;
+    for (int pass = 0; pass < 3; pass++) {
+        for (int i = 0; i < n_nodes; i++) {
+            const plb_node *node = &graph->nodes[i];
+            bool frame = plb_op_of(node->op)->flags & PLB_OP_FRAME && node->op != PLB_OP_assign;
+            bool now = pass == 2 ? !e->urgent[i] : pass == 1 ? casts_a_read(graph, node) : frame;
+            if (placed[i] || !now) continue;
+            if (e->waits[i] == 0) {
+                place_alone(e, plan, placed, &n, i);
+            } else if (pass == 2) {
+                return false;
+            }
+        }
+    }
+    for (plb_op_id last = PLB_OP_COUNT; n < n_nodes;) {
+        int next = -1;
+        for (int i = 0; i < n_nodes; i++) {
+            if (placed[i] || e->waits[i]) continue;
+            bool alike = graph->nodes[i].op == last || graph->nodes[i].op == PLB_OP_assign;
+            if (next < 0 || alike) next = i;
+            if (alike) break;
+        }
+        if (next < 0) return false;
+        if (graph->nodes[next].op != PLB_OP_assign) last = graph->nodes[next].op;
+        place_alone(e, plan, placed, &n, next);
+    }
+    *out_n = n;
+    return true;
+}
+
 // The order says who overwrites whose memory, so it must be that of execution. `scratch` holds
 // n_nodes.
 static void prologue_first(plb_plan *plan, int *scratch) {
@@ -190,6 +237,15 @@ static plb_status order_nodes(plb_plan *plan) {
     PLB_TRY_OUT(add_data_edges(&e));
     PLB_TRY_OUT(order_around_assigns(&e, plan->model->n_variables));
     int n = 0;
+    if (!plan->backend->host_memory) {
+        int *waits = stack; // kept, in case it does not work out
+        memcpy(waits, e.waits, n_nodes * sizeof *waits);
+        if (!order_grouped(&e, plan, placed, &n)) {
+            memcpy(e.waits, waits, n_nodes * sizeof *waits);
+            memset(placed, 0, n_nodes);
+            n = 0;
+        }
+    }
     for (int i = 0; i < graph->n_nodes; i++) {
         if (placed[i]) continue;
         // An urgent node that still waits (for readers further down) comes when they have run.

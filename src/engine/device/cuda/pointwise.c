@@ -15,6 +15,7 @@ typedef struct pointwise {
     CUfunction vectors, elements;
     plb_cuda_grid vector_grid, element_grid;
     int n_out, n, vector;
+    bool is_cast;                                   // and nothing else
     unsigned aligned_bytes[PLB_POINTWISE_OPERANDS]; // that an operand's address must divide by
     plb_pointwise_params params, element_params;
 } pointwise;
@@ -86,6 +87,7 @@ static plb_status prepare(const plb_query *q, const char *choice, plb_launch *ou
     s->n_out = q->n_out;
     s->n = q->n_out + q->n_in;
     s->vector = form.vector;
+    s->is_cast = q->op == PLB_OP_cast;
     s->params = params_of(&form, form.vector);
     s->element_params = params_of(&form, 1);
     s->vector_grid = grid_of(q->device, s->params.groups);
@@ -105,5 +107,21 @@ static plb_status prepare(const plb_query *q, const char *choice, plb_launch *ou
     return PLB_OK;
 }
 
+// Casts alike, of whole values whose elements lie in the same order.
+static plb_status merge(plb_device *device, const plb_part *parts, int n, plb_launch *out) {
+    const plb_tensor *from = &parts[0].call->in[0], *to = &parts[0].call->out[0];
+    bool fits = true;
+    for (int i = 0; i < n; i++) {
+        const plb_call *call = parts[i].call;
+        const pointwise *s = parts[i].launch->state;
+        fits &= s->is_cast && call->in[0].dtype == from->dtype && call->out[0].dtype == to->dtype &&
+                plb_layout_equal(call->in[0].layout, call->out[0].layout);
+    }
+    bool narrow = from->dtype == PLB_F32 && (to->dtype == PLB_BF16 || to->dtype == PLB_F16);
+    bool widen = to->dtype == PLB_F32 && (from->dtype == PLB_BF16 || from->dtype == PLB_F16);
+    if (!fits || (!narrow && !widen)) return PLB_EUNSUPPORTED;
+    return plb_cuda_cast_many(device, parts, n, out);
+}
+
 const plb_kernel plb_cuda_kernel_pointwise = {
-    .name = "pointwise", .op = PLB_OP_fused, .refuse = refuse, .prepare = prepare};
+    .name = "pointwise", .op = PLB_OP_fused, .refuse = refuse, .prepare = prepare, .merge = merge};

@@ -41,4 +41,7 @@ const char *plb_pointwise_form_of(const plb_query *q, plb_pointwise_form *out);
 // `language` is the text of kernels/pointwise.cuh.
 void plb_pointwise_source(const plb_pointwise_form *form, const char *language, plb_strbuf *text);
 
+// cast_many.c: one launch for casts from one dtype to another, f32 and a 16-bit float.
+plb_status plb_cuda_cast_many(plb_device *device, const plb_part *parts, int n, plb_launch *out);
+
 #endif
