@@ -62,13 +62,15 @@ const plb_command *plb_command_find(const char *name); // NULL if there is none
 extern const plb_flag plb_common_flags[];              // of every command: --help, --json
 extern const size_t plb_common_flag_count;
 
-// Flags of commands that compute, for a struct with `const char *device, *math`.
-#define PLB_DEVICE_FLAGS                                                    \
-    {FLAG("device", STRING, device), .value = "D",                          \
-     .help = "cpu, cuda or cuda:1, ...; default cpu"},                      \
-    {                                                                       \
-        FLAG("math", CHOICE, math), .value = "f32|tf32", .fallback = "f32", \
-                                    .help = "how a device multiplies f32"   \
+// Flags of commands that compute, for a struct with `const char *device, *math, *autocast`.
+#define PLB_DEVICE_FLAGS                                                                     \
+    {FLAG("device", STRING, device), .value = "D",                                           \
+     .help = "cpu, cuda or cuda:1, ...; default cpu"},                                       \
+        {FLAG("math", CHOICE, math), .value = "f32|tf32", .fallback = "f32",                 \
+         .help = "how a device multiplies f32"},                                             \
+    {                                                                                        \
+        FLAG("autocast", CHOICE, autocast), .value = "none|bf16|f16", .fallback = "none",    \
+                                            .help = "mixed precision: matrix ops in 16 bits" \
     }
 
 // Text to standard output; the first error is kept for plb_cli_close_output.

@@ -16,7 +16,7 @@
 #include "train/options.h"
 
 typedef struct explain_flags {
-    const char *task, *device, *math;
+    const char *task, *device, *math, *autocast;
     int64_t batch, size, classes, threads, runs;
     bool no_winograd, no_fusion, deterministic;
 } explain_flags;
@@ -153,6 +153,7 @@ static plb_status run_explain(plb_call *call) {
     const plb_zoo_info *info;
     plb_status status;
     PLB_TRY_OUT(plb_math_from_name(f->math, &e.options.math));
+    PLB_TRY_OUT(plb_autocast_from_name(f->autocast, &e.options.autocast));
     PLB_TRY_OUT(plb_zoo_find(e.model, &info));
     model = plb_model_new();
     if (!model) {

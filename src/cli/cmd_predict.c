@@ -22,7 +22,7 @@
 #include "train/options.h"
 
 typedef struct predict_flags {
-    const char *weights, *labels, *level, *normalize, *device, *math;
+    const char *weights, *labels, *level, *normalize, *device, *math, *autocast;
     int64_t classes, size, batch, top, threads;
     bool no_winograd;
 } predict_flags;
@@ -180,6 +180,7 @@ static plb_status prepare(predict *p) {
     plb_plan_options options = {
         .threads = p->threads, .no_winograd = f->no_winograd, .device = f->device};
     PLB_TRY(plb_math_from_name(f->math, &options.math));
+    PLB_TRY(plb_autocast_from_name(f->autocast, &options.autocast));
     PLB_TRY(plb_level_from_name(f->level, &options.level));
     p->model = plb_model_new();
     if (!p->model) return plb_fail(PLB_ENOMEM, "out of memory for a model");

@@ -20,7 +20,7 @@
 
 // What was given; 0 or NULL: nothing. Numbers that may well be 0 stay text.
 typedef struct train_flags {
-    const char *data, *optimizer, *schedule, *level, *device, *math;
+    const char *data, *optimizer, *schedule, *level, *device, *math, *autocast;
     const char *lr, *momentum, *weight_decay, *seed;
     int64_t epochs, batch, threads, max_steps, limit, size, checkpoint_every;
     const char *save, *checkpoint, *resume;
@@ -179,6 +179,7 @@ static plb_status set_options(session *s, const char *model) {
     o->device = f->device;
     o->sync = f->sync;
     PLB_TRY(plb_math_from_name(f->math, &o->math));
+    PLB_TRY(plb_autocast_from_name(f->autocast, &o->autocast));
     o->max_steps = f->max_steps;
     o->checkpoint = f->checkpoint;
     o->checkpoint_every = f->checkpoint_every;

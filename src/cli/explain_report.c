@@ -152,7 +152,11 @@ void plb_explain_print(const plb_explained *e) {
     plb_print("%s, %s, batch %" PRId64 " of %" PRId64 "x%" PRId64 "x%" PRId64 ", ", e->model,
               e->task, e->batch, e->channels, e->height, e->width);
     if (e->options.device) {
-        plb_print("%s, products in %s\n", e->options.device, plb_math_name(e->options.math));
+        plb_print("%s, products in %s", e->options.device, plb_math_name(e->options.math));
+        if (e->options.autocast) {
+            plb_print(", autocast to %s", plb_autocast_name(e->options.autocast));
+        }
+        plb_print("\n");
     } else {
         plb_print("%d thread%s\n", e->options.threads, e->options.threads == 1 ? "" : "s");
     }
@@ -242,6 +246,7 @@ void plb_explain_json(const plb_explained *e, plb_json *json) {
     plb_json_int(json, "parameters", e->parameters);
     plb_json_string(json, "device", e->options.device ? e->options.device : "cpu");
     plb_json_string(json, "math", plb_math_name(e->options.math));
+    plb_json_string(json, "autocast", plb_autocast_name(e->options.autocast));
     plb_json_int(json, "threads", e->options.threads);
     plb_json_bool(json, "winograd", !e->options.no_winograd);
     plb_json_bool(json, "fusion", !e->options.no_fusion);

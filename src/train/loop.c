@@ -106,6 +106,7 @@ static plb_status make_plans(run *r, const char *choices) {
                                 .no_winograd = o->no_winograd,
                                 .device = o->device,
                                 .math = o->math,
+                                .autocast = o->autocast,
                                 .sync = o->sync,
                                 .profile = o->profile,
                                 .choices = choices};

@@ -40,6 +40,23 @@ const char *plb_math_name(plb_math math) {
     return maths[math];
 }
 
+static const char *const autocasts[] = {
+    [PLB_AUTOCAST_NONE] = "none", [PLB_AUTOCAST_BF16] = "bf16", [PLB_AUTOCAST_F16] = "f16"};
+
+plb_status plb_autocast_from_name(const char *name, plb_autocast *out) {
+    *out = PLB_AUTOCAST_NONE;
+    for (int i = 0; name && i < (int)(sizeof autocasts / sizeof *autocasts); i++) {
+        if (strcmp(name, autocasts[i]) != 0) continue;
+        *out = (plb_autocast)i;
+        return PLB_OK;
+    }
+    return name ? plb_fail(PLB_EINVAL, "expected none, bf16 or f16, found \"%s\"", name) : PLB_OK;
+}
+
+const char *plb_autocast_name(plb_autocast autocast) {
+    return autocasts[autocast];
+}
+
 typedef enum form { TEXT, COUNT, WHOLE, NUMBER, SEED, LEVEL, SWITCH } form;
 
 typedef struct kept {

@@ -27,6 +27,7 @@ typedef struct plb_train_options {
     bool profile;             // take the time of each op
     const char *device;       // as plb_plan_options has it; NULL: the CPU
     plb_math math;
+    plb_autocast autocast;
     bool sync;
 } plb_train_options;
 
@@ -37,6 +38,9 @@ PLB_API const char *plb_level_name(plb_level level);
 // The same for "f32" and "tf32"; NULL is f32.
 PLB_API PLB_MUST_USE plb_status plb_math_from_name(const char *name, plb_math *out);
 PLB_API const char *plb_math_name(plb_math math);
+// The same for "none", "bf16" and "f16"; NULL is none.
+PLB_API PLB_MUST_USE plb_status plb_autocast_from_name(const char *name, plb_autocast *out);
+PLB_API const char *plb_autocast_name(plb_autocast autocast);
 
 // The options that checkpoints keep, by number: their names are those of the command line's flags.
 enum { PLB_TRAIN_KEPT = 15 };
