@@ -7,6 +7,7 @@
 // that took at least 0.5 %, with its rate, to stderr. On a device "median_ms" is the latency of one
 // launch with the device idle before, as its events tell, "queued_ms" many launches divided, and
 // "host_ms" the processor's part of a launch; inputs lie on the device.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +104,24 @@ static int by_time(const void *a, const void *b) {
     return x->time_ns < y->time_ns ? 1 : x->time_ns > y->time_ns ? -1 : 0;
 }
 
+// One line a kind of op.
+static void print_kinds(const plb_plan_op *ops, int n, double total) {
+    for (int i = 0; i < n; i++) {
+        double ns = 0;
+        int count = 0, before = 0;
+        for (int k = 0; k < n; k++) {
+            bool same = !strcmp(ops[k].op, ops[i].op) && !strcmp(ops[k].kernel, ops[i].kernel);
+            before += same && k < i;
+            if (!same || !ops[k].calls) continue;
+            ns += (double)ops[k].time_ns;
+            count++;
+        }
+        if (before || !count) continue;
+        fprintf(stderr, "%5.1f %%  %4d x %s by %s\n", 100 * ns / total, count, ops[i].op,
+                ops[i].kernel);
+    }
+}
+
 static void print_ops(const plb_plan *plan) {
     int n = plb_plan_op_count(plan);
     plb_plan_op *ops = calloc((size_t)n + 1, sizeof *ops);
@@ -112,6 +131,7 @@ static void print_ops(const plb_plan *plan) {
         total += (double)ops[i].time_ns;
     }
     if (ops) qsort(ops, (size_t)n, sizeof *ops, by_time);
+    if (ops) print_kinds(ops, n, total);
     for (int i = 0; i < n && ops; i++) {
         double ns = (double)ops[i].time_ns / (double)(ops[i].calls ? ops[i].calls : 1);
         if ((double)ops[i].time_ns < 0.005 * total) break;
@@ -148,11 +168,13 @@ static int time_on_device(plb_plan *plan, const bench_case *c, double load_s) {
     qsort(samples, (size_t)n, sizeof *samples, by_value);
     if (plb_plan_time(plan, queued, &ns)) return fail(c->model);
     double queued_ms = (double)ns / 1e6 / queued;
-    begin = plb_now_ns();
-    for (int i = 0; i < 20; i++) {
+    double host_ms = INFINITY;
+    for (int i = 0; i < 20; i++) { // with nothing queued before, which would hold a launch up
+        if (plb_plan_wait(plan)) return fail(c->model);
+        begin = plb_now_ns();
         if (plb_plan_launch(plan)) return fail(c->model);
+        host_ms = fmin(host_ms, (double)(plb_now_ns() - begin) / 1e6);
     }
-    double host_ms = (double)(plb_now_ns() - begin) / 1e6 / 20;
     if (plb_plan_wait(plan)) return fail(c->model);
     printf("{\"model\":\"%s\",\"task\":\"%s\",\"level\":\"%s\",\"batch\":%d,\"dtype\":\"%s\","
            "\"median_ms\":%.4f,\"min_ms\":%.4f,\"queued_ms\":%.4f,\"host_ms\":%.4f,\"n\":%d,"

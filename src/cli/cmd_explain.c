@@ -134,7 +134,7 @@ static plb_status tell(const plb_explained *e, bool as_json) {
 
 static plb_status find_roof(plb_explained *e) {
     if (e->options.device && strcmp(e->options.device, "cpu") != 0) {
-        return plb_device_roof(e->options.device, e->options.math, &e->roof);
+        return plb_device_roof(&e->options, &e->roof);
     }
     return plb_cpu_roof(e->options.threads, plb_cli_interrupted, &e->roof);
 }

@@ -42,7 +42,8 @@ static void print_roof(const plb_roof *r) {
     } else {
         plb_print("\nRoof, measured on %s\n", r->isa);
     }
-    plb_print("  arithmetic  %s/s of f32\n", plb_show_flops(r->flops_per_s).text);
+    plb_print("  arithmetic  %s/s%s\n", plb_show_flops(r->flops_per_s).text,
+              r->threads ? " of f32" : "");
     if (!r->cache_bytes) {
         plb_print("  memory      %s/s read and written, measured on %s\n",
                   plb_show_bytes(r->memory_bytes_per_s).text,

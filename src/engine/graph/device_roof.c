@@ -50,13 +50,17 @@ static plb_status fill(plb_plan *plan, const char *name) {
     plb_tensor t;
     PLB_TRY(plb_plan_input(plan, name, &t));
     for (int64_t i = 0; i < plb_shape_count(&t.shape); i++) { // zeros would draw less power
-        ((float *)t.data)[i] = (float)(i * 2654435761 % 1024) / 1024 - 0.5f;
+        plb_store_f64(t.data, t.dtype, i, (double)(i * 2654435761 % 1024) / 1024 - 0.5);
     }
     return PLB_OK;
 }
 
-static plb_status measure_product(const char *device, plb_math math, plb_roof *out) {
-    const plb_plan_options options = {.device = device, .math = math};
+static plb_status measure_product(const plb_plan_options *given, plb_roof *out) {
+    const plb_plan_options options = {.device = given->device, .math = given->math};
+    static const plb_dtype casts[] = {[PLB_AUTOCAST_NONE] = PLB_F32,
+                                      [PLB_AUTOCAST_BF16] = PLB_BF16,
+                                      [PLB_AUTOCAST_F16] = PLB_F16};
+    const plb_dtype dtype = casts[given->autocast];
     const plb_shape shape = plb_shape_of(EXTENT, EXTENT);
     plb_graph *graph = NULL;
     plb_plan *plan = NULL;
@@ -65,8 +69,7 @@ static plb_status measure_product(const char *device, plb_math math, plb_roof *o
     plb_status status = model ? PLB_OK : plb_fail(PLB_ENOMEM, "out of memory for a roof");
     PLB_TRY_OUT(status);
     PLB_TRY_OUT(plb_model_program(model, "roof", &graph));
-    plb_value a = plb_input(graph, "a", PLB_F32, &shape),
-              b = plb_input(graph, "b", PLB_F32, &shape);
+    plb_value a = plb_input(graph, "a", dtype, &shape), b = plb_input(graph, "b", dtype, &shape);
     plb_output(graph, "y", plb_matmul(graph, a, b, NULL));
     PLB_TRY_OUT(plb_plan_new(graph, &options, &plan));
     PLB_TRY_OUT(fill(plan, "a"));
@@ -83,16 +86,16 @@ out:
     return status;
 }
 
-plb_status plb_device_roof(const char *device, plb_math math, plb_roof *out) {
+plb_status plb_device_roof(const plb_plan_options *options, plb_roof *out) {
     const plb_backend *backend = NULL;
     plb_device *opened = NULL;
     int index = 0;
     *out = (plb_roof){0};
-    PLB_TRY(plb_device_find(device, &backend, &index));
+    PLB_TRY(plb_device_find(options->device, &backend, &index));
     PLB_TRY(backend->open(index, &opened));
     out->isa = backend->describe(opened);
     plb_status status = measure_memory(backend, opened, out);
-    if (!status) status = measure_product(device, math, out);
+    if (!status) status = measure_product(options, out);
     backend->close(opened);
     return status ? plb_fail_context(status, "roof") : PLB_OK;
 }

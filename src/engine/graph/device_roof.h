@@ -7,8 +7,8 @@
 #include "engine/device/cpu/roof.h"
 #include "plumb/plan.h"
 
-// `device` as plb_plan_options has it; `math` of the product, f32. No cache is measured: its bytes
+// `options`: device, math and autocast decide in what the product is computed. No cache is measured: its bytes
 // are 0. Errors of the device, and of a plan that it cannot run.
-PLB_API PLB_MUST_USE plb_status plb_device_roof(const char *device, plb_math math, plb_roof *out);
+PLB_API PLB_MUST_USE plb_status plb_device_roof(const plb_plan_options *options, plb_roof *out);
 
 #endif

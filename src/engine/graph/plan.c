@@ -16,15 +16,22 @@ typedef struct pass_entry {
     plb_pass pass;
     bool fusion;    // left out with no_fusion
     bool inference; // only where nothing is trained
+    bool autocast;  // only with mixed precision
+    bool host;      // only on devices that work in the host's memory
 } pass_entry;
 
 static const pass_entry passes[] = {
-    {plb_pass_clean, false, false},        {plb_pass_fold_norm, true, true},
-    {plb_pass_fuse_epilogue, true, false}, {plb_pass_fuse_norm_grad, true, false},
-    {plb_pass_sum_early, true, false},     {plb_pass_recompute, true, false},
-    {plb_pass_fuse_chain, true, false},    {plb_pass_clean, false, false},
-    {plb_pass_keep_old, false, false}, // late: fusion moves reads towards their users
-    {plb_pass_layout, false, false},
+    {.pass = plb_pass_clean},
+    {.pass = plb_pass_fold_norm, .fusion = true, .inference = true}, // in f32
+    {.pass = plb_pass_autocast, .autocast = true},
+    {.pass = plb_pass_fuse_epilogue, .fusion = true},
+    {.pass = plb_pass_fuse_norm_grad, .fusion = true},
+    {.pass = plb_pass_sum_early, .fusion = true},
+    {.pass = plb_pass_recompute, .fusion = true, .host = true}, // memory is dearer than time there
+    {.pass = plb_pass_fuse_chain, .fusion = true},
+    {.pass = plb_pass_clean},
+    {.pass = plb_pass_keep_old}, // late: fusion moves reads towards their users
+    {.pass = plb_pass_layout},
 };
 
 static plb_status run_passes(plb_plan *plan) {
@@ -33,14 +40,12 @@ static plb_status run_passes(plb_plan *plan) {
                                        [PLB_AUTOCAST_F16] = PLB_F16};
     plb_pass_context context = {plan->backend, plan->options.threads, &plan->report,
                                 narrow[plan->options.autocast]};
-    if (plan->options.f64) {
-        PLB_TRY(plb_pass_widen(&plan->graph, &context));
-    } else if (plan->options.autocast) {
-        PLB_TRY(plb_pass_autocast(&plan->graph, &context));
-    }
+    if (plan->options.f64) PLB_TRY(plb_pass_widen(&plan->graph, &context));
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
         if (passes[i].fusion && plan->options.no_fusion) continue;
         if (passes[i].inference && plan->writes) continue;
+        if (passes[i].host && !plan->backend->host_memory) continue;
+        if (passes[i].autocast && !plan->options.autocast) continue;
         PLB_TRY(passes[i].pass(&plan->graph, &context));
     }
     return PLB_OK;
@@ -291,6 +296,9 @@ static plb_status make_events(plb_plan *plan) {
 
 static plb_status make_plan(plb_plan *plan, const plb_graph *graph) {
     PLB_TRY(find_assigned(plan, graph));
+    if (plan->options.autocast && plan->options.f64) {
+        return plb_fail(PLB_EUNSUPPORTED, "f64 is no mixed precision: no autocast with it");
+    }
     if (plan->options.level == PLB_LEVEL_INTERP) {
         if (!plan->options.f64 && !plan->options.autocast) return plb_interp_new(plan, graph);
         return plb_fail(PLB_EUNSUPPORTED,

@@ -37,8 +37,18 @@ static plb_status prepare_named(const plb_kernel *const *kernels, const plb_quer
     return plb_fail(PLB_EUNSUPPORTED, "no kernel %s", choice->kernel);
 }
 
-static plb_status by_timing(plb_plan *plan, const plb_kernel *const *kernels, const plb_query *q,
-                            const char *key, plb_step *step) {
+static plb_status by_order(const plb_kernel *first, const plb_query *q, plb_step *step) {
+    char texts[PLB_MAX_VARIANTS][PLB_CHOICE_BYTES];
+    variants_of(first, q, texts);
+    PLB_TRY(first->prepare(q, texts[0], &step->launch));
+    step->kernel = first;
+    memcpy(step->choice, texts[0], sizeof step->choice);
+    return PLB_OK;
+}
+
+static plb_status by_timing(plb_plan *plan, const plb_kernel *const *kernels,
+                            const plb_kernel *first, const plb_query *q, const char *key,
+                            plb_step *step) {
     plb_choice choice = {0};
     if (plb_tune_find(key, &choice)) {
         plb_status status = prepare_named(kernels, q, &choice, step);
@@ -46,17 +56,10 @@ static plb_status by_timing(plb_plan *plan, const plb_kernel *const *kernels, co
         choice = (plb_choice){0}; // an old choice that means nothing: time again
     }
     PLB_TRY(plb_race(plan, kernels, q, &choice));
-    PLB_TRY(prepare_named(kernels, q, &choice, step));
+    plb_status status = prepare_named(kernels, q, &choice, step);
+    if (status == PLB_EUNSUPPORTED) return by_order(first, q, step); // a library's whim
+    if (status) return status;
     plb_tune_remember(key, &choice);
-    return PLB_OK;
-}
-
-static plb_status by_order(const plb_kernel *first, const plb_query *q, plb_step *step) {
-    char texts[PLB_MAX_VARIANTS][PLB_CHOICE_BYTES];
-    variants_of(first, q, texts);
-    PLB_TRY(first->prepare(q, texts[0], &step->launch));
-    step->kernel = first;
-    memcpy(step->choice, texts[0], sizeof step->choice);
     return PLB_OK;
 }
 
@@ -96,7 +99,8 @@ static plb_status choose(plb_plan *plan, const plb_kernel *const *kernels, const
     if (status == PLB_EUNSUPPORTED) { // nothing is prescribed, or it means nothing
         bool timed = first->tuned && !options->no_tuning && !options->deterministic &&
                      options->level != PLB_LEVEL_INTERP;
-        status = timed ? by_timing(plan, kernels, q, key.text, step) : by_order(first, q, step);
+        status =
+            timed ? by_timing(plan, kernels, first, q, key.text, step) : by_order(first, q, step);
     }
     if (!status) status = note_choice(plan, key.text, step);
 out:

@@ -37,8 +37,9 @@ const plb_kernel *const *plb_cuda_kernels(plb_op_id op) {
 
 // Channels last, which the tensor cores' kernels read; f64 has none of those.
 plb_layout plb_cuda_spatial_layout(const plb_query *q) {
-    int rank = q->in[0].shape.rank;
-    plb_dtype dtype = q->in[0].dtype;
+    int rank = q->in[0].shape.rank, k = 0;
+    while (k + 1 < q->n_in && !plb_dtype_is_float(q->in[k].dtype)) k++; // past positions
+    plb_dtype dtype = q->in[k].dtype;
     bool fits = dtype == PLB_F32 || dtype == PLB_F16 || dtype == PLB_BF16;
     return (plb_layout){rank >= 3 && rank <= 5 && fits ? PLB_LAYOUT_NHWC : PLB_LAYOUT_PLAIN, 0};
 }
