@@ -47,7 +47,8 @@ static const plb_flag flags[] = {
      .help = "of first weights, order and dropout; default 1"},
     {FLAG("threads", INT, threads), .value = "N", .min = 1, .max = 1024,
      .help = "default: as many as this process may use"},
-    {FLAG("level", CHOICE, level), .value = "interp|plan|replay", .help = "default plan"},
+    {FLAG("level", CHOICE, level), .value = "interp|plan|replay",
+     .help = "default plan, on a device replay"},
     {FLAG("max-steps", INT, max_steps), .value = "N", .min = 1, .max = INT64_MAX,
      .help = "end after so many steps in all"},
     {FLAG("limit", INT, limit), .value = "N", .min = 1, .max = INT64_MAX,
@@ -183,7 +184,9 @@ static plb_status set_options(session *s, const char *model) {
     o->max_steps = f->max_steps;
     o->checkpoint = f->checkpoint;
     o->checkpoint_every = f->checkpoint_every;
-    o->profile = true;
+    const bool on_device = f->device && strcmp(f->device, "cpu") != 0;
+    if (on_device && !f->level && !s->resume) o->level = PLB_LEVEL_REPLAY;
+    o->profile = !on_device; // reading its clocks would hold a device up
     int spare = plb_machine_threads() - o->threads;
     o->loader_threads = spare > 1 ? spare : 1;
     PLB_TRY(check_writable("save", f->save));

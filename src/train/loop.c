@@ -211,22 +211,42 @@ static plb_status write_checkpoint(const run *r) {
     return status;
 }
 
-static plb_status train_batch(run *r) {
+static void take_result(run *r, const plb_phase_result *result, int64_t step) {
     plb_train_progress *p = &r->progress;
-    int64_t size, begin_ns = plb_now_ns(), waited_ns = plb_loader_wait_ns(r->train.loader);
-    double loss, correct;
-    PLB_TRY(plb_phase_step(&r->train, p->number, &size, &loss, &correct));
-    p->train_ns += plb_now_ns() - begin_ns;
-    p->wait_ns += plb_loader_wait_ns(r->train.loader) - waited_ns;
-    plb_metrics_add(&p->metrics, loss * (double)size, correct, size);
-    p->number++, p->step++;
-    if (isnan(loss) && !r->warned) {
-        plb_log_line(PLB_LOG_WARN, "step %lld: the loss is not a number", (long long)p->step);
+    if (!result->size) return;
+    plb_metrics_add(&p->metrics, result->loss * (double)result->size, result->correct,
+                    result->size);
+    if (isnan(result->loss) && !r->warned) {
+        plb_log_line(PLB_LOG_WARN, "step %lld: the loss is not a number", (long long)step);
         r->warned = true;
     }
     tell(r, &p->metrics, r->train.samples, false);
+}
+
+// What a device has still in flight.
+static plb_status finish_training(run *r) {
+    plb_train_progress *p = &r->progress;
+    plb_phase_result result;
+    int64_t begin_ns = plb_now_ns();
+    PLB_TRY(plb_phase_finish(&r->train, &result));
+    p->train_ns += plb_now_ns() - begin_ns;
+    take_result(r, &result, p->step);
+    return PLB_OK;
+}
+
+static plb_status train_batch(run *r) {
+    plb_train_progress *p = &r->progress;
+    int64_t begin_ns = plb_now_ns(), waited_ns = plb_loader_wait_ns(r->train.loader);
+    plb_phase_result result;
+    PLB_TRY(plb_phase_step(&r->train, p->number, &result));
+    p->train_ns += plb_now_ns() - begin_ns;
+    p->wait_ns += plb_loader_wait_ns(r->train.loader) - waited_ns;
+    p->number++, p->step++;
+    take_result(r, &result, p->step - (r->train.pending != NULL));
     int64_t every = r->options->checkpoint_every;
-    return every && p->step % every == 0 ? write_checkpoint(r) : PLB_OK;
+    if (!every || p->step % every != 0) return PLB_OK;
+    PLB_TRY(finish_training(r));
+    return write_checkpoint(r);
 }
 
 static bool steps_left(const run *r) {
@@ -239,17 +259,24 @@ static plb_status set_learning_rate(run *r) {
     return plb_variable_write(r->model, r->lr, &from);
 }
 
+static void take_test_result(const run *r, const plb_phase_result *result, plb_metrics *out) {
+    if (!result->size) return;
+    plb_metrics_add(out, result->loss, result->correct, result->size);
+    tell(r, out, r->test.samples, true);
+}
+
 // The whole test set; ends early when asked to stop.
 static plb_status evaluate(run *r, plb_metrics *out) {
     *out = (plb_metrics){0};
     PLB_TRY(plb_loader_seek(r->test.loader, 0, 0));
     for (int64_t i = 0; i < r->test.batches && !asked_to_stop(r); i++) {
-        int64_t size;
-        double loss_sum, correct;
-        PLB_TRY(plb_phase_step(&r->test, i, &size, &loss_sum, &correct));
-        plb_metrics_add(out, loss_sum, correct, size);
-        tell(r, out, r->test.samples, true);
+        plb_phase_result result;
+        PLB_TRY(plb_phase_step(&r->test, i, &result));
+        take_test_result(r, &result, out);
     }
+    plb_phase_result result;
+    PLB_TRY(plb_phase_finish(&r->test, &result));
+    take_test_result(r, &result, out);
     return PLB_OK;
 }
 
@@ -296,6 +323,7 @@ static plb_status train(run *r, plb_train_epoch *out_part) {
         while (p->number < r->train.batches && steps_left(r) && !asked_to_stop(r)) {
             PLB_TRY(train_batch(r));
         }
+        PLB_TRY(finish_training(r));
         if (r->stopped || p->number == 0) break;
         PLB_TRY(end_epoch(r, out_part));
         if (p->number) break; // a limit of steps cut the epoch short

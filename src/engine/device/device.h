@@ -111,6 +111,7 @@ typedef struct plb_backend {
     void (*event_free)(plb_event *event);
     PLB_MUST_USE plb_status (*record)(plb_stream *stream, plb_event *event);
     PLB_MUST_USE plb_status (*wait_event)(plb_stream *stream, plb_event *event);
+    PLB_MUST_USE plb_status (*wait_for)(plb_event *event); // until it has passed
     PLB_MUST_USE plb_status (*elapsed_ns)(const plb_event *from, const plb_event *to,
                                           int64_t *out_ns);
 

@@ -7,8 +7,8 @@
 #include "engine/device/cpu/roof.h"
 #include "plumb/plan.h"
 
-// `options`: device, math and autocast decide in what the product is computed. No cache is measured: its bytes
-// are 0. Errors of the device, and of a plan that it cannot run.
+// `options`: device, math and autocast decide in what the product is computed. No cache is
+// measured: its bytes are 0. Errors of the device, and of a plan that it cannot run.
 PLB_API PLB_MUST_USE plb_status plb_device_roof(const plb_plan_options *options, plb_roof *out);
 
 #endif

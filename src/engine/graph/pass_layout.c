@@ -98,10 +98,30 @@ typedef struct wanted {
     bool as_is;       // inputs may come in any layout
 } wanted;
 
+// A cast whose only reader is a spatial op writes the layout that this one wants, whatever it
+// reads: the cast of a program's input, where a reorder would be one more pass over it.
+static bool cast_for_reader(const layouts *l, const plb_node *node, wanted *w) {
+    const plb_rewrite *rw = &l->rw;
+    if (l->context->backend->host_memory || node->op != PLB_OP_cast) return false;
+    if (rw->uses[node->out] != 1 || rw->consumer[node->out] < 0) return false;
+    const plb_node *reader = &rw->from->nodes[rw->consumer[node->out]];
+    const plb_op *op = plb_op_of(reader->op);
+    if (!(op->flags & PLB_OP_SPATIAL)) return false;
+    const unsigned in = op->spatial_in || op->spatial_out ? op->spatial_in : 1u;
+    for (int k = 0; k < reader->n_in && k < 32; k++) {
+        if (reader->in[k] != node->out) continue;
+        if (!(in >> k & 1u)) return false;
+        *w = (wanted){.layout = spatial_choice(l, reader), .out = ~0u, .as_is = true};
+        return true;
+    }
+    return false;
+}
+
 static wanted wanted_layouts(const layouts *l, const plb_node *node) {
     const plb_op *op = plb_op_of(node->op);
     wanted w = {0};
     if (node->n_out == 0 || op->flags & PLB_OP_FRAME) return w;
+    if (cast_for_reader(l, node, &w)) return w;
     if (op->flags & PLB_OP_SPATIAL) {
         w.layout = spatial_choice(l, node);
         bool given = op->spatial_in || op->spatial_out;

@@ -56,6 +56,7 @@ const plb_backend plb_backend_cuda = {
     .event_free = plb_cuda_event_free,
     .record = plb_cuda_record,
     .wait_event = plb_cuda_wait_event,
+    .wait_for = plb_cuda_wait_for,
     .elapsed_ns = plb_cuda_elapsed_ns,
     .capture_begin = plb_cuda_capture_begin,
     .capture_end = plb_cuda_capture_end,

@@ -112,6 +112,7 @@ plb_status plb_cuda_event_new(plb_device *device, plb_event **out);
 void plb_cuda_event_free(plb_event *event);
 plb_status plb_cuda_record(plb_stream *stream, plb_event *event);
 plb_status plb_cuda_wait_event(plb_stream *stream, plb_event *event);
+plb_status plb_cuda_wait_for(plb_event *event);
 plb_status plb_cuda_elapsed_ns(const plb_event *from, const plb_event *to, int64_t *out_ns);
 plb_status plb_cuda_capture_begin(plb_stream *stream);
 plb_status plb_cuda_capture_end(plb_stream *stream, plb_capture **out);

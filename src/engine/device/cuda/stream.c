@@ -61,6 +61,10 @@ plb_status plb_cuda_wait_event(plb_stream *stream, plb_event *event) {
     return plb_cuda_check(cuStreamWaitEvent(stream->handle, event->handle, 0), "wait for an event");
 }
 
+plb_status plb_cuda_wait_for(plb_event *event) {
+    return plb_cuda_check(cuEventSynchronize(event->handle), "wait for the device");
+}
+
 plb_status plb_cuda_elapsed_ns(const plb_event *from, const plb_event *to, int64_t *out_ns) {
     float ms = 0;
     *out_ns = 0;
