@@ -22,6 +22,7 @@ typedef struct plb_query {
     unsigned constant;  // bit i: input i keeps its value from run to run, so packing it pays
     int threads;        // of the CPU
     bool deterministic; // the same bits in every run are asked for
+    bool racing;        // variants are about to be timed: what is slow to make may be made at once
     bool no_winograd;
     plb_math math;      // whether products of f32 may use TF32 tensor cores
     plb_device *device; // opened, current for the calling thread
@@ -57,6 +58,9 @@ typedef struct plb_kernel {
     const char *(*refuse)(const plb_query *q);
     // Variants worth timing against each other, best guess first; NULL: only "".
     int (*choices)(const plb_query *q, char out[][PLB_CHOICE_BYTES], int max);
+    // Told of every node whose variants will be timed, before the first of them is: what is slow
+    // to make can be made in the background meanwhile. May be NULL.
+    void (*foresee)(const plb_query *q);
     // `choice` is one of those texts, perhaps from a cache of an earlier version: one that means
     // nothing is PLB_EUNSUPPORTED.
     PLB_MUST_USE plb_status (*prepare)(const plb_query *q, const char *choice, plb_launch *out);
@@ -123,6 +127,8 @@ typedef struct plb_backend {
 
     // Kernels of an op, best first, NULL at the end; never NULL itself.
     const plb_kernel *const *(*kernels)(plb_op_id op);
+    // Weights of convolutions are wanted in the layout of their values.
+    bool spatial_weights;
     // The layout in which spatial ops of this device run best for these operands.
     plb_layout (*spatial_layout)(const plb_query *q);
     // Whether batch_norm_grad may get beta in place of y.

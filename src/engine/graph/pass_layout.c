@@ -117,6 +117,11 @@ static bool cast_for_reader(const layouts *l, const plb_node *node, wanted *w) {
     return false;
 }
 
+static void add_weights(plb_op_id op, wanted *w) {
+    if (op == PLB_OP_conv || op == PLB_OP_conv_input_grad) w->in |= 1u << 1;
+    if (op == PLB_OP_conv_weight_grad) w->out |= 1u << 0;
+}
+
 static wanted wanted_layouts(const layouts *l, const plb_node *node) {
     const plb_op *op = plb_op_of(node->op);
     wanted w = {0};
@@ -127,6 +132,7 @@ static wanted wanted_layouts(const layouts *l, const plb_node *node) {
         bool given = op->spatial_in || op->spatial_out;
         w.in = given ? op->spatial_in : 1u;
         w.out = given ? op->spatial_out : ~0u;
+        if (l->context->backend->spatial_weights) add_weights(node->op, &w);
     } else if (op->flags & (PLB_OP_POINTWISE | PLB_OP_FOLLOWS)) {
         w.layout = followed(l, node);
         w.in = w.out = ~0u;

@@ -232,6 +232,9 @@ plb_status plb_race(plb_plan *plan, const plb_kernel *const *kernels, const plb_
                     plb_choice *best) {
     trial t;
     int64_t best_ns = INT64_MAX / 4;
+    plb_query racing = *q;
+    racing.racing = true;
+    q = &racing;
     plb_status status = trial_new(plan, q, &t);
     for (; *kernels && !status; kernels++) {
         bool last_resort = (*kernels)->op == PLB_OP_COUNT;

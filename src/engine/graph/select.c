@@ -37,18 +37,22 @@ static plb_status prepare_named(const plb_kernel *const *kernels, const plb_quer
     return plb_fail(PLB_EUNSUPPORTED, "no kernel %s", choice->kernel);
 }
 
-static plb_status by_order(const plb_kernel *first, const plb_query *q, plb_step *step) {
+static plb_status by_order(const plb_kernel *const *kernels, const plb_query *q, plb_step *step) {
     char texts[PLB_MAX_VARIANTS][PLB_CHOICE_BYTES];
-    variants_of(first, q, texts);
-    PLB_TRY(first->prepare(q, texts[0], &step->launch));
-    step->kernel = first;
-    memcpy(step->choice, texts[0], sizeof step->choice);
-    return PLB_OK;
+    plb_status status = PLB_EUNSUPPORTED;
+    for (; *kernels && status == PLB_EUNSUPPORTED; kernels++) {
+        if ((*kernels)->refuse(q)) continue;
+        variants_of(*kernels, q, texts);
+        status = (*kernels)->prepare(q, texts[0], &step->launch); // a library may still refuse
+        if (status) continue;
+        step->kernel = *kernels;
+        memcpy(step->choice, texts[0], sizeof step->choice);
+    }
+    return status;
 }
 
-static plb_status by_timing(plb_plan *plan, const plb_kernel *const *kernels,
-                            const plb_kernel *first, const plb_query *q, const char *key,
-                            plb_step *step) {
+static plb_status by_timing(plb_plan *plan, const plb_kernel *const *kernels, const plb_query *q,
+                            const char *key, plb_step *step) {
     plb_choice choice = {0};
     if (plb_tune_find(key, &choice)) {
         plb_status status = prepare_named(kernels, q, &choice, step);
@@ -57,7 +61,7 @@ static plb_status by_timing(plb_plan *plan, const plb_kernel *const *kernels,
     }
     PLB_TRY(plb_race(plan, kernels, q, &choice));
     plb_status status = prepare_named(kernels, q, &choice, step);
-    if (status == PLB_EUNSUPPORTED) return by_order(first, q, step); // a library's whim
+    if (status == PLB_EUNSUPPORTED) return by_order(kernels, q, step); // a library's whim
     if (status) return status;
     plb_tune_remember(key, &choice);
     return PLB_OK;
@@ -85,6 +89,10 @@ static plb_status note_choice(plb_plan *plan, const char *key, const plb_step *s
     return plan->choices.failed ? plb_fail(PLB_ENOMEM, "out of memory for a choice") : PLB_OK;
 }
 
+static bool timing_allowed(const plb_plan_options *o) {
+    return !o->no_tuning && !o->deterministic && o->level != PLB_LEVEL_INTERP;
+}
+
 static plb_status choose(plb_plan *plan, const plb_kernel *const *kernels, const plb_kernel *first,
                          const plb_query *q, plb_step *step) {
     const plb_plan_options *options = &plan->options;
@@ -97,10 +105,8 @@ static plb_status choose(plb_plan *plan, const plb_kernel *const *kernels, const
         status = prepare_named(kernels, q, &choice, step);
     }
     if (status == PLB_EUNSUPPORTED) { // nothing is prescribed, or it means nothing
-        bool timed = first->tuned && !options->no_tuning && !options->deterministic &&
-                     options->level != PLB_LEVEL_INTERP;
-        status =
-            timed ? by_timing(plan, kernels, first, q, key.text, step) : by_order(first, q, step);
+        bool timed = first->tuned && timing_allowed(options);
+        status = timed ? by_timing(plan, kernels, q, key.text, step) : by_order(kernels, q, step);
     }
     if (!status) status = note_choice(plan, key.text, step);
 out:
@@ -179,6 +185,35 @@ static plb_status add_launch(plb_plan *plan, int index) {
     bool changes = plan->prologue[index] || (launch->packed_inputs & ~q.constant);
     step->packs_each_run = launch->pack && changes;
     plan->n_steps++;
+    return PLB_OK;
+}
+
+// Whether the choice for this node is still to be made.
+static bool is_open(const plb_plan *plan, const plb_query *q) {
+    plb_strbuf key = {0};
+    plb_choice choice;
+    plb_tune_key(plan->backend, q, &key);
+    bool open = !key.failed && !plb_choices_find(plan->options.choices, key.text, &choice) &&
+                !plb_tune_find(key.text, &choice);
+    plb_strbuf_free(&key);
+    return open;
+}
+
+// Kernels hear of what will be timed.
+static plb_status foresee(plb_plan *plan) {
+    if (!timing_allowed(&plan->options)) return PLB_OK;
+    for (int p = 0; p < plan->graph->n_nodes; p++) {
+        const plb_node *node = &plan->graph->nodes[plan->order[p]];
+        const plb_kernel *const *kernels = plan->backend->kernels(node->op);
+        plb_query q;
+        if (plb_op_of(node->op)->flags & PLB_OP_FRAME || !*kernels || !(*kernels)->tuned) continue;
+        if (plan->is_view[plan->order[p]]) continue;
+        PLB_TRY(query_of(plan, plan->order[p], &q));
+        if (!is_open(plan, &q)) continue;
+        for (; *kernels; kernels++) {
+            if ((*kernels)->foresee && !(*kernels)->refuse(&q)) (*kernels)->foresee(&q);
+        }
+    }
     return PLB_OK;
 }
 
@@ -276,6 +311,7 @@ plb_status plb_plan_select(plb_plan *plan) {
     size_t most = 2 * (size_t)plan->graph->n_nodes + 1;
     plan->steps = plb_arena_alloc(plan->arena, most * sizeof *plan->steps);
     if (!plan->steps) return plb_fail(PLB_ENOMEM, "out of memory for a plan");
+    PLB_TRY(foresee(plan));
     PLB_TRY(add_steps(plan, true));
     plan->n_prologue = plan->n_steps;
     PLB_TRY(add_steps(plan, false));

@@ -63,5 +63,6 @@ const plb_backend plb_backend_cuda = {
     .replay = plb_cuda_replay,
     .capture_free = plb_cuda_capture_free,
     .kernels = plb_cuda_kernels,
+    .spatial_weights = true,
     .spatial_layout = plb_cuda_spatial_layout,
 };

@@ -96,6 +96,14 @@ static plb_status handle_of(plb_device *device, cudnnHandle_t *handles, cudnnHan
     return status;
 }
 
+plb_status plb_cudnn_handle_new(plb_device *device, cudnnHandle_t *out) {
+    *out = NULL;
+    const char *reason = plb_cudnn_missing();
+    if (reason) return plb_fail(PLB_EMISSING, "%s", reason);
+    PLB_TRY(plb_cuda_enter(device));
+    return check(lib.create(out), "start");
+}
+
 plb_status plb_cudnn_handle(plb_device *device, cudnnHandle_t *out) {
     return handle_of(device, makers, out);
 }
