@@ -3,6 +3,7 @@
 #include "base/core/alloc.h"
 #include "base/core/status.h"
 #include "engine/device/cuda/cuda.h"
+#include "engine/device/cuda/fault.h"
 
 plb_status plb_cuda_stream_new(plb_device *device, plb_stream **out) {
     *out = NULL;
@@ -29,7 +30,8 @@ void plb_cuda_stream_free(plb_stream *stream) {
 }
 
 plb_status plb_cuda_wait(plb_stream *stream) {
-    return plb_cuda_check(cuStreamSynchronize(stream->handle), "wait for the device");
+    PLB_TRY(plb_cuda_check(cuStreamSynchronize(stream->handle), "wait for the device"));
+    return plb_cuda_fault_take(stream->device);
 }
 
 plb_status plb_cuda_event_new(plb_device *device, plb_event **out) {

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pools and their gradients. A thread computes W neighbouring channels of one pixel: of y forward,
+// of dx backward, where it gathers from the windows that cover its pixel. So nothing is added
+// atomically, every element is written once, and the bits are the same in every run.
+#include "engine/device/cuda/kernels/pool.h"
+
+#include "engine/device/cuda/kernels/own.cuh"
+
+// Sample, first channel and pixel of the i-th item of [n, channels / W, extents].
+struct item {
+    int n, c, at[PLB_POOL_AXES];
+};
+template <int W>
+__device__ static item item_of(const plb_pool_params &p, const int32_t *extent, int64_t number) {
+    uint32_t i = (uint32_t)number;
+    const uint32_t channels = p.c / W;
+    item it;
+    if (p.channel_inner) it.c = (int)(i % channels) * W, i /= channels;
+#pragma unroll
+    for (int axis = PLB_POOL_AXES - 1; axis >= 0; axis--) {
+        it.at[axis] = (int)(i % (uint32_t)extent[axis]), i /= (uint32_t)extent[axis];
+    }
+    if (!p.channel_inner) it.c = (int)(i % channels) * W, i /= channels;
+    it.n = (int)i;
+    return it;
+}
+
+__device__ static int64_t offset_of(const int64_t *stride, int n, int c) {
+    return n * stride[0] + c * stride[1];
+}
+__device__ static int64_t pixel_of(const int64_t *stride, int d, int h, int w) {
+    return d * stride[2] + h * stride[3] + w * stride[4];
+}
+
+// The taps [first, end) of window `out` along an axis that lie inside of x, and where tap 0 lies.
+struct taps {
+    int first, end, start;
+};
+__device__ static taps taps_of(const plb_pool_params &p, int axis, int out) {
+    taps t;
+    t.start = out * p.step[axis] - p.pad[axis];
+    const int d = p.dilation[axis];
+    t.first = t.start < 0 ? (-t.start + d - 1) / d : 0;
+    const int past = (p.in[axis] - t.start + d - 1) / d;
+    t.end = past < p.kernel[axis] ? past : p.kernel[axis];
+    return t;
+}
+
+// ---------------------------------------------------------------------------- maximum
+// Positions of W channels, 16 bytes at a time: that is what their memory is aligned to.
+template <int W> struct places {
+    enum { each = W < 4 ? W : 4 };
+};
+template <int W> __device__ static void load_places(const int *from, int (&out)[W]) {
+    enum { EACH = places<W>::each };
+#pragma unroll
+    for (int k = 0; k < W; k += EACH) {
+        const pack<int, EACH> part = *(const pack<int, EACH> *)(from + k);
+#pragma unroll
+        for (int j = 0; j < EACH; j++) out[k + j] = part.v[j];
+    }
+}
+template <int W> __device__ static void store_places(int *to, const int (&place)[W]) {
+    enum { EACH = places<W>::each };
+#pragma unroll
+    for (int k = 0; k < W; k += EACH) {
+        pack<int, EACH> part;
+#pragma unroll
+        for (int j = 0; j < EACH; j++) part.v[j] = place[k + j];
+        *(pack<int, EACH> *)(to + k) = part;
+    }
+}
+
+template <typename A> __device__ static bool beats(A value, A best) {
+    return value > best || (value != value && best == best);
+}
+
+template <typename T, int W>
+__device__ static void max_forward(const plb_operands &at, const plb_pool_params &p) {
+    typedef wide<T> A;
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < p.count / W; i += step) {
+        const item it = item_of<W>(p, p.out, i);
+        const taps d = taps_of(p, 0, it.at[0]), h = taps_of(p, 1, it.at[1]),
+                   w = taps_of(p, 2, it.at[2]);
+        const T *x = (const T *)at.in[0] + offset_of(p.stride[0], it.n, it.c);
+        A best[W];
+        int place[W];
+#pragma unroll
+        for (int k = 0; k < W; k++) best[k] = (A)-INFINITY, place[k] = -1;
+        for (int a = d.first; a < d.end; a++) {
+            const int z = d.start + a * p.dilation[0];
+            for (int b = h.first; b < h.end; b++) {
+                const int y = h.start + b * p.dilation[1];
+                for (int c = w.first; c < w.end; c++) {
+                    const int column = w.start + c * p.dilation[2];
+                    const int position = (z * p.in[1] + y) * p.in[2] + column;
+                    A value[W];
+                    load_wide<T, W>(x + pixel_of(p.stride[0], z, y, column), value);
+#pragma unroll
+                    for (int k = 0; k < W; k++) {
+                        if (!beats(value[k], best[k]) && place[k] >= 0) continue;
+                        best[k] = value[k], place[k] = position;
+                    }
+                }
+            }
+        }
+        const int64_t pixel = pixel_of(p.stride[1], it.at[0], it.at[1], it.at[2]);
+        if (at.out[0]) {
+            store_narrow<T, W>((T *)at.out[0] + offset_of(p.stride[1], it.n, it.c) + pixel, best);
+        }
+        if (!at.out[1]) continue;
+        int *index = (int *)at.out[1] + offset_of(p.stride[2], it.n, it.c) +
+                     pixel_of(p.stride[2], it.at[0], it.at[1], it.at[2]);
+        store_places<W>(index, place);
+    }
+}
+
+// Windows [first, end) along an axis that may cover position `at`.
+struct span {
+    int first, end;
+};
+__device__ static span windows_over(const plb_pool_params &p, int axis, int at) {
+    const int reach = (p.kernel[axis] - 1) * p.dilation[axis], from = at + p.pad[axis];
+    span s;
+    s.first = from > reach ? (from - reach + p.step[axis] - 1) / p.step[axis] : 0;
+    s.end = from / p.step[axis] + 1;
+    if (s.end > p.out[axis]) s.end = p.out[axis];
+    return s;
+}
+
+// The tap of window `out` that lies at `at`; -1: none.
+__device__ static int tap_at(const plb_pool_params &p, int axis, int out, int at) {
+    const int from = at - (out * p.step[axis] - p.pad[axis]);
+    return from % p.dilation[axis] ? -1 : from / p.dilation[axis];
+}
+
+// Whether position `at`, tap `tap`, is the first of its window inside of x.
+__device__ static bool is_first(const plb_pool_params &p, int axis, int tap, int at) {
+    return tap == 0 || at - p.dilation[axis] < 0;
+}
+
+__device__ static bool inside(const plb_pool_params &p, const item &window, int place) {
+    int position[PLB_POOL_AXES];
+    for (int axis = PLB_POOL_AXES - 1; axis >= 0; axis--) {
+        position[axis] = place % p.in[axis], place /= p.in[axis];
+    }
+    for (int axis = 0; axis < PLB_POOL_AXES; axis++) {
+        const int tap = tap_at(p, axis, window.at[axis], position[axis]);
+        const int start = window.at[axis] * p.step[axis] - p.pad[axis];
+        if (position[axis] < start || tap < 0 || tap >= p.kernel[axis]) return false;
+    }
+    return true;
+}
+
+// The index operand is only asked for at windows that cover the pixel, as max_pool makes it. One
+// of other making may point anywhere: the thread at a window's first pixel looks for that, and
+// raises the flag at which max_strays adds what is missing.
+template <typename T, int W>
+__device__ static void max_backward(const plb_operands &at, const plb_pool_params &p) {
+    typedef wide<T> A;
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    const int plane = p.in[0] * p.in[1] * p.in[2];
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < p.count / W; i += step) {
+        const item it = item_of<W>(p, p.in, i);
+        const int own = (it.at[0] * p.in[1] + it.at[1]) * p.in[2] + it.at[2];
+        const span d = windows_over(p, 0, it.at[0]), h = windows_over(p, 1, it.at[1]),
+                   w = windows_over(p, 2, it.at[2]);
+        const int *index = (const int *)at.in[0] + offset_of(p.stride[0], it.n, it.c);
+        const T *dy = (const T *)at.in[1] + offset_of(p.stride[1], it.n, it.c);
+        A sum[W] = {};
+        for (int a = d.first; a < d.end; a++) {
+            const int ta = tap_at(p, 0, a, it.at[0]);
+            for (int b = h.first; b < h.end; b++) {
+                const int tb = tap_at(p, 1, b, it.at[1]);
+                for (int c = w.first; c < w.end; c++) {
+                    const int tc = tap_at(p, 2, c, it.at[2]);
+                    if (ta < 0 || tb < 0 || tc < 0) continue;
+                    const bool checks = is_first(p, 0, ta, it.at[0]) &&
+                                        is_first(p, 1, tb, it.at[1]) &&
+                                        is_first(p, 2, tc, it.at[2]);
+                    const item window = {it.n, it.c, {a, b, c}};
+                    int place[W];
+                    load_places<W>(index + pixel_of(p.stride[0], a, b, c), place);
+                    A value[W];
+                    load_wide<T, W>(dy + pixel_of(p.stride[1], a, b, c), value);
+#pragma unroll
+                    for (int k = 0; k < W; k++) {
+                        if (place[k] == own) sum[k] += value[k];
+                        if (!checks || (unsigned)place[k] >= (unsigned)plane) continue;
+                        if (!inside(p, window, place[k])) *(volatile int *)at.workspace = 1;
+                    }
+                }
+            }
+        }
+        store_narrow<T, W>((T *)at.out[0] + offset_of(p.stride[2], it.n, it.c) +
+                               pixel_of(p.stride[2], it.at[0], it.at[1], it.at[2]),
+                           sum);
+    }
+}
+
+// Adds dy where the index points outside of its window: one thread a plane, in order.
+template <typename T>
+__device__ static void max_strays(const plb_operands &at, const plb_pool_params &p) {
+    if (*(const volatile int *)at.workspace == 0) return;
+    const int plane = p.in[0] * p.in[1] * p.in[2], windows = p.out[0] * p.out[1] * p.out[2];
+    const int64_t step = (int64_t)gridDim.x * blockDim.x, planes = (int64_t)p.n * p.c;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < planes; i += step) {
+        item it = {(int)(i / p.c), (int)(i % p.c), {0, 0, 0}};
+        const int64_t from = offset_of(p.stride[0], it.n, it.c);
+        for (int window = 0; window < windows; window++) {
+            it.at[2] = window % p.out[2];
+            it.at[1] = window / p.out[2] % p.out[1];
+            it.at[0] = window / p.out[2] / p.out[1];
+            const int place =
+                ((const int *)at.in[0])[from + pixel_of(p.stride[0], it.at[0], it.at[1], it.at[2])];
+            if ((unsigned)place >= (unsigned)plane || inside(p, it, place)) continue;
+            const int64_t to = offset_of(p.stride[2], it.n, it.c) +
+                               pixel_of(p.stride[2], place / p.in[2] / p.in[1],
+                                        place / p.in[2] % p.in[1], place % p.in[2]);
+            const T dy = ((const T *)at.in[1])[offset_of(p.stride[1], it.n, it.c) +
+                                               pixel_of(p.stride[1], it.at[0], it.at[1], it.at[2])];
+            T *dx = (T *)at.out[0] + to;
+            *dx = narrow<T>(widen(*dx) + widen(dy));
+        }
+    }
+}
+
+PLB_GLOBAL void plb_pool_clear_flag(const plb_operands at, const plb_pool_params p) {
+    *(int *)at.workspace = 0;
+}
+
+// y[out] = x[index[out]], of each plane; 0 where the index is outside of it.
+template <typename T>
+__device__ static void max_take(const plb_operands &at, const plb_pool_params &p) {
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    const unsigned plane = (unsigned)(p.in[0] * p.in[1] * p.in[2]);
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < p.count; i += step) {
+        const item it = item_of<1>(p, p.out, i);
+        const int place =
+            ((const int *)at.in[0])[offset_of(p.stride[0], it.n, it.c) +
+                                    pixel_of(p.stride[0], it.at[0], it.at[1], it.at[2])];
+        T value = narrow<T>((wide<T>)0);
+        if ((unsigned)place < plane) {
+            value = ((const T *)at.in[1])[offset_of(p.stride[1], it.n, it.c) +
+                                          pixel_of(p.stride[1], place / p.in[2] / p.in[1],
+                                                   place / p.in[2] % p.in[1], place % p.in[2])];
+        }
+        ((T *)at.out[0])[offset_of(p.stride[2], it.n, it.c) +
+                         pixel_of(p.stride[2], it.at[0], it.at[1], it.at[2])] = value;
+    }
+}
+
+// ---------------------------------------------------------------------------- mean
+// What the sum of a window is divided by, along one axis: see plb_pool_divisor.
+__device__ static int divisor_of(const plb_pool_params &p, int axis, int out) {
+    int first = out * p.step[axis] - p.pad[axis], end = first + p.kernel[axis];
+    const int limit = p.in[axis] + (p.count_include_pad ? p.pad_end[axis] : 0);
+    if (end > limit) end = limit;
+    if (first < 0 && !p.count_include_pad) first = 0;
+    return end - first;
+}
+
+// Window `out` of an adaptive pool along an axis: [begin, end).
+__device__ static span adaptive_window(int out, int in_extent, int out_extent) {
+    span s;
+    s.first = (int)((int64_t)out * in_extent / out_extent);
+    s.end = (int)(((int64_t)(out + 1) * in_extent + out_extent - 1) / out_extent);
+    return s;
+}
+
+// Pixels of x that window `out` covers, and the divisor along the axis.
+template <bool Adaptive>
+__device__ static span mean_window(const plb_pool_params &p, int axis, int out, int *divisor) {
+    if (Adaptive) {
+        const span s = adaptive_window(out, p.in[axis], p.out[axis]);
+        *divisor = s.end - s.first;
+        return s;
+    }
+    *divisor = divisor_of(p, axis, out);
+    const taps t = taps_of(p, axis, out);
+    return {t.start + t.first, t.start + t.end};
+}
+
+template <typename T, int W, bool Adaptive>
+__device__ static void mean_forward(const plb_operands &at, const plb_pool_params &p) {
+    typedef wide<T> A;
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < p.count / W; i += step) {
+        const item it = item_of<W>(p, p.out, i);
+        const T *x = (const T *)at.in[0] + offset_of(p.stride[0], it.n, it.c);
+        int divisor[PLB_POOL_AXES];
+        const span d = mean_window<Adaptive>(p, 0, it.at[0], &divisor[0]),
+                   h = mean_window<Adaptive>(p, 1, it.at[1], &divisor[1]),
+                   w = mean_window<Adaptive>(p, 2, it.at[2], &divisor[2]);
+        A sum[W] = {};
+        for (int a = d.first; a < d.end; a++) {
+            for (int b = h.first; b < h.end; b++) {
+                for (int c = w.first; c < w.end; c++) {
+                    A value[W];
+                    load_wide<T, W>(x + pixel_of(p.stride[0], a, b, c), value);
+#pragma unroll
+                    for (int k = 0; k < W; k++) sum[k] += value[k];
+                }
+            }
+        }
+        const A by = (A)(divisor[0] * divisor[1] * divisor[2]);
+#pragma unroll
+        for (int k = 0; k < W; k++) sum[k] /= by;
+        store_narrow<T, W>((T *)at.out[0] + offset_of(p.stride[1], it.n, it.c) +
+                               pixel_of(p.stride[1], it.at[0], it.at[1], it.at[2]),
+                           sum);
+    }
+}
+
+// Windows that cover position `at`: of an adaptive pool they are neighbours, and the one below
+// floor(at out / in) may still reach it.
+template <bool Adaptive>
+__device__ static span mean_windows_over(const plb_pool_params &p, int axis, int at) {
+    if (!Adaptive) return windows_over(p, axis, at);
+    const int in = p.in[axis], out = p.out[axis];
+    span s;
+    s.first = (int)((int64_t)at * out / in);
+    s.end = s.first + 1;
+    while (s.first > 0 && adaptive_window(s.first - 1, in, out).end > at) s.first--;
+    while (s.end < out && adaptive_window(s.end, in, out).first <= at) s.end++;
+    return s;
+}
+
+// dx = sum of dy / divisor over the windows that cover the pixel.
+template <typename T, int W, bool Adaptive>
+__device__ static void mean_backward(const plb_operands &at, const plb_pool_params &p) {
+    typedef wide<T> A;
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < p.count / W; i += step) {
+        const item it = item_of<W>(p, p.in, i);
+        const T *dy = (const T *)at.in[0] + offset_of(p.stride[0], it.n, it.c);
+        const span d = mean_windows_over<Adaptive>(p, 0, it.at[0]),
+                   h = mean_windows_over<Adaptive>(p, 1, it.at[1]),
+                   w = mean_windows_over<Adaptive>(p, 2, it.at[2]);
+        A sum[W] = {};
+        for (int a = d.first; a < d.end; a++) {
+            int of_a, of_b, of_c;
+            mean_window<Adaptive>(p, 0, a, &of_a);
+            for (int b = h.first; b < h.end; b++) {
+                mean_window<Adaptive>(p, 1, b, &of_b);
+                for (int c = w.first; c < w.end; c++) {
+                    mean_window<Adaptive>(p, 2, c, &of_c);
+                    const A share = (A)1 / (A)(of_a * of_b * of_c);
+                    A value[W];
+                    load_wide<T, W>(dy + pixel_of(p.stride[0], a, b, c), value);
+#pragma unroll
+                    for (int k = 0; k < W; k++) sum[k] += value[k] * share;
+                }
+            }
+        }
+        store_narrow<T, W>((T *)at.out[0] + offset_of(p.stride[1], it.n, it.c) +
+                               pixel_of(p.stride[1], it.at[0], it.at[1], it.at[2]),
+                           sum);
+    }
+}
+
+// One window for a whole plane (global pooling): a block sums W channels of each of its columns of
+// threads over all pixels. Channels last; blocks: x over channels, y over samples.
+template <typename T, int W>
+__device__ static void mean_global(const plb_operands &at, const plb_pool_params &p) {
+    typedef wide<T> A;
+    __shared__ A sums[PLB_POOL_THREADS * W];
+    const int pixels = p.in[0] * p.in[1] * p.in[2];
+    const int channel = (int)(blockIdx.x * blockDim.x + threadIdx.x) * W;
+    A sum[W] = {};
+    if (channel < p.c) {
+        const T *x = (const T *)at.in[0] + blockIdx.y * p.stride[0][0] + channel;
+        for (int i = threadIdx.y; i < pixels; i += blockDim.y) {
+            A value[W];
+            load_wide<T, W>(x + (int64_t)i * p.c, value);
+#pragma unroll
+            for (int k = 0; k < W; k++) sum[k] += value[k];
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < W; k++) sums[(threadIdx.y * blockDim.x + threadIdx.x) * W + k] = sum[k];
+    __syncthreads();
+    if (threadIdx.y || channel >= p.c) return;
+    for (int y = 1; y < (int)blockDim.y; y++) {
+#pragma unroll
+        for (int k = 0; k < W; k++) sum[k] += sums[(y * blockDim.x + threadIdx.x) * W + k];
+    }
+#pragma unroll
+    for (int k = 0; k < W; k++) sum[k] /= (A)pixels;
+    store_narrow<T, W>((T *)at.out[0] + blockIdx.y * p.stride[1][0] + channel, sum);
+}
+
+#define PLB_POOL_KERNEL(name, body)                                  \
+    PLB_GLOBAL void __launch_bounds__(PLB_POOL_THREADS)              \
+        plb_##name(const plb_operands at, const plb_pool_params p) { \
+        body;                                                        \
+    }
+#define PLB_POOL(T, dtype)                                                                      \
+    PLB_POOL_KERNEL(max_pool_wide_##dtype, (max_forward<T, width_of<T>::value>(at, p)))         \
+    PLB_POOL_KERNEL(max_pool_##dtype, (max_forward<T, 1>(at, p)))                               \
+    PLB_POOL_KERNEL(max_pool_grad_wide_##dtype, (max_backward<T, width_of<T>::value>(at, p)))   \
+    PLB_POOL_KERNEL(max_pool_grad_##dtype, (max_backward<T, 1>(at, p)))                         \
+    PLB_POOL_KERNEL(max_pool_strays_##dtype, max_strays<T>(at, p))                              \
+    PLB_POOL_KERNEL(max_pool_take_##dtype, max_take<T>(at, p))                                  \
+    PLB_POOL_KERNEL(avg_pool_wide_##dtype, (mean_forward<T, width_of<T>::value, false>(at, p))) \
+    PLB_POOL_KERNEL(avg_pool_##dtype, (mean_forward<T, 1, false>(at, p)))                       \
+    PLB_POOL_KERNEL(avg_pool_grad_wide_##dtype,                                                 \
+                    (mean_backward<T, width_of<T>::value, false>(at, p)))                       \
+    PLB_POOL_KERNEL(avg_pool_grad_##dtype, (mean_backward<T, 1, false>(at, p)))                 \
+    PLB_POOL_KERNEL(adaptive_pool_wide_##dtype,                                                 \
+                    (mean_forward<T, width_of<T>::value, true>(at, p)))                         \
+    PLB_POOL_KERNEL(adaptive_pool_##dtype, (mean_forward<T, 1, true>(at, p)))                   \
+    PLB_POOL_KERNEL(adaptive_pool_grad_wide_##dtype,                                            \
+                    (mean_backward<T, width_of<T>::value, true>(at, p)))                        \
+    PLB_POOL_KERNEL(adaptive_pool_grad_##dtype, (mean_backward<T, 1, true>(at, p)))             \
+    PLB_POOL_KERNEL(global_pool_wide_##dtype, (mean_global<T, width_of<T>::value>(at, p)))      \
+    PLB_POOL_KERNEL(global_pool_##dtype, (mean_global<T, 1>(at, p)))
+PLB_EACH_FLOAT(PLB_POOL)

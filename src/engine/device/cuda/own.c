@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/device/cuda/own.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/alloc.h"
+#include "base/core/status.h"
+#include "engine/device/cuda/fault.h"
+
+_Static_assert((int)PLB_CODE_F64 == (int)PLB_F64 && (int)PLB_CODE_BF16 == (int)PLB_BF16 &&
+                   (int)PLB_CODE_I64 == (int)PLB_I64 && (int)PLB_CODE_BOOL == (int)PLB_BOOL,
+               "kernels know dtypes by these numbers");
+
+static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
+    plb_own *own = state;
+    plb_operands at = {.workspace = call->workspace, .fault = own->fault};
+    uintptr_t bits = 0;
+    for (int k = 0; k < call->n_in; k++) {
+        at.in[k] = call->in[k].data;
+        bits |= (uintptr_t)call->in[k].data;
+    }
+    for (int k = 0; k < call->n_out; k++) {
+        at.out[k] = call->out[k].data;
+        bits |= (uintptr_t)call->out[k].data;
+    }
+    const plb_own_list *list = own->aligned.n && bits % 16 == 0 ? &own->aligned : &own->any;
+    void *params[] = {&at, own->params.bytes};
+    for (int i = 0; i < list->n; i++) {
+        PLB_TRY(plb_cuda_launch(stream, list->step[i].function, &list->step[i].grid, params));
+    }
+    return PLB_OK;
+}
+
+bool plb_own_absent(const plb_tensor *t) {
+    return t->dtype == PLB_DTYPE_COUNT;
+}
+
+static double bytes_of(const plb_tensor *t, int n) {
+    double bytes = 0;
+    for (int k = 0; k < n; k++) {
+        if (plb_own_absent(&t[k])) continue;
+        bytes += (double)plb_shape_count(&t[k].shape) * (double)plb_dtype_size(t[k].dtype);
+    }
+    return bytes;
+}
+
+plb_status plb_own_begin(const plb_query *q, const char *choice, const void *params,
+                         size_t size_bytes, plb_launch *out, plb_own **own) {
+    *own = NULL;
+    *out = (plb_launch){0};
+    if (*choice) {
+        return plb_fail(PLB_EUNSUPPORTED, "cuda: %s has one variant, found %s",
+                        plb_op_of(q->op)->name, choice);
+    }
+    if (size_bytes > PLB_OWN_PARAMS || q->n_in > PLB_OPERANDS_IN || q->n_out > PLB_OPERANDS_OUT) {
+        return plb_fail(PLB_EUNSUPPORTED, "cuda: %s: too many operands", plb_op_of(q->op)->name);
+    }
+    plb_fault *fault;
+    PLB_TRY(plb_cuda_fault_of(q->device, &fault));
+    plb_own *made = plb_alloc(sizeof *made);
+    if (!made) return plb_fail(PLB_ENOMEM, "out of memory for a kernel");
+    memset(made, 0, sizeof *made);
+    made->device = q->device;
+    made->fault = fault;
+    memcpy(made->params.bytes, params, size_bytes);
+    *own = made;
+    *out = (plb_launch){.state = made, .release = plb_free, .run = run};
+    out->bytes = bytes_of(q->in, q->n_in) + bytes_of(q->out, q->n_out);
+    return PLB_OK;
+}
+
+plb_status plb_own_add(plb_own *own, plb_own_list *list, const char *name, plb_dtype dtype,
+                       plb_cuda_grid grid) {
+    char full[96];
+    if (dtype == PLB_DTYPE_COUNT) {
+        snprintf(full, sizeof full, "plb_%s", name);
+    } else {
+        snprintf(full, sizeof full, "plb_%s_%s", name, plb_dtype_name(dtype));
+    }
+    if (list->n == PLB_OWN_STEPS) return plb_fail(PLB_EBROKEN, "cuda: %s: too many steps", full);
+    plb_own_step *step = &list->step[list->n];
+    PLB_TRY(plb_cuda_function(own->device, full, &step->function));
+    step->grid = grid;
+    list->n++;
+    if (grid.shared_bytes <= 48 << 10) return PLB_OK;
+    return plb_cuda_check(cuFuncSetAttribute(step->function,
+                                             CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                             (int)grid.shared_bytes),
+                          full);
+}
+
+plb_status plb_own_end(plb_launch *launch, plb_status status) {
+    if (status && launch->state) {
+        plb_free(launch->state);
+        *launch = (plb_launch){0};
+    }
+    return status;
+}
+
+static const char *refuse_tensors(const plb_tensor *t, int n) {
+    for (int k = 0; k < n; k++) {
+        if (plb_own_absent(&t[k])) continue;
+        if (t[k].layout.kind == PLB_LAYOUT_BLOCKED) return "no blocked layouts";
+        if (plb_shape_count(&t[k].shape) > INT32_MAX) return "over 2^31 elements";
+    }
+    return NULL;
+}
+
+const char *plb_own_refuse(const plb_query *q) {
+    const char *why = refuse_tensors(q->in, q->n_in);
+    return why ? why : refuse_tensors(q->out, q->n_out);
+}
+
+bool plb_own_is_plain(const plb_tensor *t) {
+    if (plb_own_absent(t)) return true;
+    plb_tensor plain = *t;
+    plain.layout = (plb_layout){0};
+    return plb_tensor_is_dense(&plain);
+}
+
+plb_act plb_own_act(int activation, double alpha, double beta) {
+    return (plb_act){.kind = activation, .alpha = alpha, .beta = beta};
+}
+
+bool plb_own_planes_of(const plb_tensor *t, plb_own_planes *out) {
+    *out = (plb_own_planes){.n = t->shape.dim[0], .c = t->shape.dim[1], .s = 1};
+    out->stride[0] = t->stride[0];
+    out->stride[1] = t->stride[1];
+    for (int i = t->shape.rank - 1; i >= 2; i--) {
+        if (t->shape.dim[i] == 1) continue;
+        if (out->s > 1 && t->stride[i] != out->s * out->stride[2]) return false;
+        if (out->s == 1) out->stride[2] = t->stride[i];
+        out->s *= t->shape.dim[i];
+    }
+    return true;
+}
+
+bool plb_own_channels_last(const plb_tensor *t) {
+    plb_own_planes p;
+    if (plb_own_absent(t)) return true;
+    if (!plb_own_planes_of(t, &p)) return false;
+    bool channels = p.c == 1 || p.stride[1] == 1;
+    bool pixels = p.s == 1 || p.stride[2] == p.c;
+    bool samples = p.n == 1 || p.stride[0] == p.c * p.s;
+    return channels && pixels && samples;
+}

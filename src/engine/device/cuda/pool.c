@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pools and their gradients, any strides: whole vectors of channels where channels are innermost
+// in all operands, else one element a thread.
+#include "engine/device/cuda/kernels/pool.h"
+#include "base/core/status.h"
+#include "engine/device/cuda/own.h"
+#include "engine/device/cuda/pool.h"
+#include "engine/ops/pool_shape.h"
+
+// The operands with spatial axes, in the order in which kernels know their strides.
+static int operands_of(const plb_query *q, const plb_tensor **t) {
+    int n = 0;
+    for (int k = 0; k < q->n_in; k++) t[n++] = &q->in[k];
+    for (int k = 0; k < q->n_out && n < PLB_POOL_OPERANDS; k++) t[n++] = &q->out[k];
+    return n;
+}
+
+static bool is_gradient(plb_op_id op) {
+    return op == PLB_OP_max_pool_grad || op == PLB_OP_avg_pool_grad ||
+           op == PLB_OP_adaptive_avg_pool_grad || op == PLB_OP_interpolate_grad;
+}
+
+void plb_cuda_pool_strides(const plb_tensor *t, int64_t stride[2 + PLB_POOL_AXES]) {
+    const int axes = t->shape.rank - 2;
+    for (int i = 0; i < 2; i++) stride[i] = t->stride[i];
+    for (int i = 0; i < PLB_POOL_AXES; i++) {
+        const int axis = i - (PLB_POOL_AXES - axes);
+        stride[2 + i] = axis < 0 ? 0 : t->stride[2 + axis];
+    }
+}
+
+static void set_axis(plb_pool_params *p, const plb_pool_shape *s) {
+    for (int i = 0; i < PLB_POOL_AXES; i++) {
+        p->in[i] = (int32_t)s->in[i], p->out[i] = (int32_t)s->out[i];
+        p->kernel[i] = (int32_t)s->kernel[i], p->step[i] = (int32_t)s->stride[i];
+        p->dilation[i] = (int32_t)s->dilation[i];
+        p->pad[i] = (int32_t)s->pad[i], p->pad_end[i] = (int32_t)s->pad_end[i];
+    }
+    p->count_include_pad = s->count_include_pad;
+}
+
+void plb_cuda_pool_extents(const plb_query *q, plb_pool_params *p) {
+    const bool back = is_gradient(q->op);
+    const plb_tensor *first = &q->in[q->n_in - 1]; // of values: an index comes before them
+    int64_t from[PLB_MAX_SPATIAL], to[PLB_MAX_SPATIAL];
+    plb_spatial_extents(&first->shape, from);
+    plb_spatial_extents(&q->out[0].shape, to);
+    p->n = (int32_t)first->shape.dim[0], p->c = (int32_t)first->shape.dim[1];
+    for (int i = 0; i < PLB_POOL_AXES; i++) {
+        p->in[i] = (int32_t)(back ? to : from)[i];
+        p->out[i] = (int32_t)(back ? from : to)[i];
+    }
+    const plb_tensor *t[PLB_POOL_OPERANDS];
+    const int n = operands_of(q, t);
+    p->channel_inner = 1;
+    for (int k = 0; k < n; k++) {
+        plb_cuda_pool_strides(t[k], p->stride[k]);
+        p->channel_inner &= p->stride[k][1] == 1;
+    }
+}
+
+// Extents, windows and strides. Neither adaptive pools nor max_pool_take have windows.
+static plb_status params_of(const plb_query *q, plb_pool_params *p) {
+    const char *name = plb_op_of(q->op)->name;
+    *p = (plb_pool_params){0};
+    plb_pool_shape s;
+    plb_cuda_pool_extents(q, p);
+    if (q->op == PLB_OP_max_pool || q->op == PLB_OP_avg_pool) {
+        PLB_TRY(plb_pool_shape_of(&q->in[0].shape, q->attrs, name, &s));
+        set_axis(p, &s);
+    } else if (q->op == PLB_OP_max_pool_grad || q->op == PLB_OP_avg_pool_grad) {
+        PLB_TRY(plb_pool_shape_of_grad(&q->in[0].shape, q->attrs, name, &s));
+        set_axis(p, &s);
+    }
+    p->count = plb_shape_count(&q->out[0].shape);
+    return PLB_OK;
+}
+
+bool plb_cuda_pool_wide(const plb_query *q, const plb_pool_params *p) {
+    const int width = 16 / (int)plb_dtype_size(q->out[0].dtype);
+    if (!p->channel_inner || p->c % width) return false;
+    const plb_tensor *t[PLB_POOL_OPERANDS];
+    const int n = operands_of(q, t);
+    for (int k = 0; k < n; k++) {
+        for (int i = 0; i < 2 + PLB_POOL_AXES; i++) {
+            if (i != 1 && p->stride[k][i] % width) return false;
+        }
+    }
+    return true;
+}
+
+// Whether window `out` along an axis has a pixel of x at all.
+static bool has_pixel(const plb_pool_params *p, int axis, int out) {
+    for (int tap = 0; tap < p->kernel[axis]; tap++) {
+        const int at = out * p->step[axis] - p->pad[axis] + tap * p->dilation[axis];
+        if (at >= 0 && at < p->in[axis]) return true;
+    }
+    return false;
+}
+
+static const char *refuse(const plb_query *q) {
+    const char *why = plb_own_refuse(q);
+    if (why) return why;
+    plb_pool_params p;
+    if (params_of(q, &p)) return "the window does not fit";
+    if (q->op != PLB_OP_max_pool_grad) return NULL;
+    for (int axis = 0; axis < PLB_POOL_AXES; axis++) {
+        for (int out = 0; out < p.out[axis]; out++) {
+            if (!has_pixel(&p, axis, out)) return "a window lies in the padding";
+        }
+    }
+    return NULL;
+}
+
+static const char *name_of(plb_op_id op) {
+    switch (op) {
+    case PLB_OP_max_pool: return "max_pool";
+    case PLB_OP_max_pool_grad: return "max_pool_grad";
+    case PLB_OP_max_pool_take: return "max_pool_take";
+    case PLB_OP_avg_pool: return "avg_pool";
+    case PLB_OP_avg_pool_grad: return "avg_pool_grad";
+    case PLB_OP_adaptive_avg_pool: return "adaptive_pool";
+    default: return "adaptive_pool_grad";
+    }
+}
+
+static const char *wide_name_of(plb_op_id op) {
+    switch (op) {
+    case PLB_OP_max_pool: return "max_pool_wide";
+    case PLB_OP_max_pool_grad: return "max_pool_grad_wide";
+    case PLB_OP_avg_pool: return "avg_pool_wide";
+    case PLB_OP_avg_pool_grad: return "avg_pool_grad_wide";
+    case PLB_OP_adaptive_avg_pool: return "adaptive_pool_wide";
+    case PLB_OP_adaptive_avg_pool_grad: return "adaptive_pool_grad_wide";
+    default: return NULL;
+    }
+}
+
+enum { WAVES = 32 };
+
+plb_cuda_grid plb_cuda_pool_grid(const plb_query *q, int64_t count) {
+    return (plb_cuda_grid){.blocks = {plb_cuda_blocks(q->device, count, PLB_POOL_THREADS, WAVES)},
+                           .threads = {PLB_POOL_THREADS}};
+}
+
+static int width_of(const plb_query *q) {
+    return 16 / (int)plb_dtype_size(q->out[0].dtype);
+}
+
+// One window for the whole plane, channels last: a block sums its channels over all pixels.
+static bool is_global(const plb_query *q, const plb_pool_params *p) {
+    return q->op == PLB_OP_adaptive_avg_pool && p->out[0] * p->out[1] * p->out[2] == 1 &&
+           p->n <= 65535 && plb_own_channels_last(&q->in[0]) && plb_own_channels_last(&q->out[0]);
+}
+
+static plb_status add_global(const plb_query *q, plb_own *own, const plb_pool_params *p,
+                             bool wide) {
+    const int vectors = p->c / (wide ? width_of(q) : 1), columns = vectors < 16 ? vectors : 16;
+    const plb_cuda_grid grid = {
+        .blocks = {(unsigned)((vectors + columns - 1) / columns), (unsigned)p->n},
+        .threads = {(unsigned)columns, (unsigned)(PLB_POOL_THREADS / columns)}};
+    return plb_own_add(own, wide ? &own->aligned : &own->any,
+                       wide ? "global_pool_wide" : "global_pool", q->out[0].dtype, grid);
+}
+
+static plb_status add_steps(const plb_query *q, plb_own *own, const plb_pool_params *p, bool wide) {
+    const plb_dtype dtype = q->out[0].dtype;
+    plb_own_list *list = wide ? &own->aligned : &own->any;
+    const bool max_grad = q->op == PLB_OP_max_pool_grad;
+    if (is_global(q, p)) return add_global(q, own, p, wide);
+    const plb_cuda_grid one = {.blocks = {1}, .threads = {1}};
+    if (max_grad) PLB_TRY(plb_own_add(own, list, "pool_clear_flag", PLB_DTYPE_COUNT, one));
+    const plb_cuda_grid grid = plb_cuda_pool_grid(q, p->count / (wide ? width_of(q) : 1));
+    PLB_TRY(plb_own_add(own, list, wide ? wide_name_of(q->op) : name_of(q->op), dtype, grid));
+    if (!max_grad) return PLB_OK;
+    const plb_cuda_grid strays = plb_cuda_pool_grid(q, (int64_t)p->n * p->c);
+    return plb_own_add(own, list, "max_pool_strays", dtype, strays);
+}
+
+static plb_status add_lists(const plb_query *q, plb_own *own, const plb_pool_params *p) {
+    if (p->count == 0) return PLB_OK;
+    PLB_TRY(add_steps(q, own, p, false));
+    const bool wide = wide_name_of(q->op) && plb_cuda_pool_wide(q, p);
+    return wide ? add_steps(q, own, p, true) : PLB_OK;
+}
+
+static plb_status prepare(const plb_query *q, const char *choice, plb_launch *out) {
+    plb_pool_params p;
+    PLB_TRY(params_of(q, &p));
+    plb_own *own;
+    PLB_TRY(plb_own_begin(q, choice, &p, sizeof p, out, &own));
+    if (q->op == PLB_OP_max_pool) out->optional_outputs = 1u << 1;
+    if (q->op == PLB_OP_max_pool_grad) out->workspace_bytes = sizeof(int32_t);
+    const double taps = (double)p.kernel[0] * p.kernel[1] * p.kernel[2];
+    out->flops = (double)p.count * (taps > 0 ? taps : 1);
+    return plb_own_end(out, add_lists(q, own, &p));
+}
+
+const plb_kernel plb_cuda_kernel_pool = {
+    .name = "gather", .op = PLB_OP_max_pool, .refuse = refuse, .prepare = prepare};
