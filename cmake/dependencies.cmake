@@ -62,3 +62,44 @@ if(NOT PLB_CURL STREQUAL "off")
                         "(Debian: libcurl4-openssl-dev libssl-dev)")
   endif()
 endif()
+
+# ONNX: protobuf-c's tables are generated from the schema that a package brings.
+set(PLB_ONNX "auto" CACHE STRING "reading and writing ONNX, by protobuf-c: auto, on or off")
+set_property(CACHE PLB_ONNX PROPERTY STRINGS auto on off)
+set(PLB_HAVE_ONNX OFF)
+if(NOT PLB_ONNX STREQUAL "off")
+  pkg_check_modules(PROTOBUF_C QUIET IMPORTED_TARGET libprotobuf-c)
+  find_program(PLB_PROTOC_C protoc-c)
+  find_file(PLB_ONNX_SCHEMA NAMES onnx-ml.proto onnx.proto PATH_SUFFIXES onnx
+            PATHS /usr/include /usr/local/include NO_DEFAULT_PATH)
+  if(NOT PLB_ONNX_SCHEMA) # the wheel of the Python package `onnx` has it too
+    foreach(python "$ENV{PLB_PYTHON}" python3)
+      if(python AND NOT PLB_ONNX_SCHEMA)
+        execute_process(
+          COMMAND ${python} -c
+                  "import importlib.util as u; print(u.find_spec('onnx').submodule_search_locations[0])"
+          OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+        find_file(PLB_ONNX_SCHEMA NAMES onnx-ml.proto PATHS "${folder}" NO_DEFAULT_PATH)
+      endif()
+    endforeach()
+  endif()
+  if(PROTOBUF_C_FOUND AND PLB_PROTOC_C AND PLB_ONNX_SCHEMA)
+    set(PLB_HAVE_ONNX ON)
+    set(folder ${CMAKE_BINARY_DIR}/onnx_schema)
+    add_custom_command(
+      OUTPUT ${folder}/onnx.pb-c.c ${folder}/onnx.pb-c.h
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${folder}
+      COMMAND ${CMAKE_COMMAND} -E copy ${PLB_ONNX_SCHEMA} ${folder}/onnx.proto
+      COMMAND ${PLB_PROTOC_C} --c_out=${folder} -I${folder} ${folder}/onnx.proto
+      DEPENDS ${PLB_ONNX_SCHEMA} VERBATIM)
+    add_library(plumb_onnx_schema STATIC ${folder}/onnx.pb-c.c ${folder}/onnx.pb-c.h)
+    target_compile_options(plumb_onnx_schema PRIVATE -w)
+    target_include_directories(plumb_onnx_schema SYSTEM INTERFACE ${folder})
+    target_link_libraries(plumb_onnx_schema PUBLIC PkgConfig::PROTOBUF_C)
+    target_link_libraries(plb_dependencies INTERFACE plumb_onnx_schema)
+    target_compile_definitions(plb_dependencies INTERFACE PLB_HAVE_ONNX=1)
+  elseif(PLB_ONNX STREQUAL "on")
+    message(FATAL_ERROR "PLB_ONNX=on, but protobuf-c, protoc-c or onnx.proto was not found "
+                        "(Debian: libprotobuf-c-dev protobuf-c-compiler libonnx-dev)")
+  endif()
+endif()

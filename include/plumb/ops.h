@@ -140,6 +140,15 @@ PLB_API plb_value plb_reciprocal(plb_graph *graph, plb_value x);
 PLB_API plb_value plb_sin(plb_graph *graph, plb_value x);
 PLB_API plb_value plb_cos(plb_graph *graph, plb_value x);
 PLB_API plb_value plb_tanh(plb_graph *graph, plb_value x);
+PLB_API plb_value plb_tan(plb_graph *graph, plb_value x);
+PLB_API plb_value plb_sinh(plb_graph *graph, plb_value x);
+PLB_API plb_value plb_cosh(plb_graph *graph, plb_value x);
+PLB_API plb_value plb_asin(plb_graph *graph, plb_value x);
+PLB_API plb_value plb_acos(plb_graph *graph, plb_value x);
+PLB_API plb_value plb_atan(plb_graph *graph, plb_value x);
+PLB_API plb_value plb_asinh(plb_graph *graph, plb_value x);
+PLB_API plb_value plb_acosh(plb_graph *graph, plb_value x);
+PLB_API plb_value plb_atanh(plb_graph *graph, plb_value x);
 PLB_API plb_value plb_sigmoid(plb_graph *graph, plb_value x);
 PLB_API plb_value plb_relu(plb_graph *graph, plb_value x);
 PLB_API plb_value plb_relu6(plb_graph *graph, plb_value x);
@@ -176,6 +185,13 @@ PLB_API plb_value plb_remainder(plb_graph *graph, plb_value a, plb_value b); // 
 PLB_API plb_value plb_min(plb_graph *graph, plb_value a, plb_value b);
 PLB_API plb_value plb_max(plb_graph *graph, plb_value a, plb_value b);
 PLB_API plb_value plb_prelu(plb_graph *graph, plb_value x, plb_value slope);  // slope[C] or [1]
+// Of the bits of integers; shifting by the width of the dtype or more leaves nothing. A shift to the
+// right keeps the sign.
+PLB_API plb_value plb_bit_and(plb_graph *graph, plb_value a, plb_value b);
+PLB_API plb_value plb_bit_or(plb_graph *graph, plb_value a, plb_value b);
+PLB_API plb_value plb_bit_xor(plb_graph *graph, plb_value a, plb_value b);
+PLB_API plb_value plb_shift_left(plb_graph *graph, plb_value a, plb_value b);
+PLB_API plb_value plb_shift_right(plb_graph *graph, plb_value a, plb_value b);
 PLB_API plb_value plb_relu_grad(plb_graph *graph, plb_value dy, plb_value y); // dy where y > 0
 // Comparisons and logic give bool.
 PLB_API plb_value plb_eq(plb_graph *graph, plb_value a, plb_value b);
@@ -294,6 +310,20 @@ PLB_API plb_value plb_scatter(plb_graph *graph, plb_value x, plb_value index, pl
                               int axis);
 PLB_API plb_value plb_scatter_add(plb_graph *graph, plb_value x, plb_value index, plb_value source,
                                   int axis);
+typedef enum plb_scatter_how {
+    PLB_SCATTER_PUT,
+    PLB_SCATTER_ADD,
+    PLB_SCATTER_MUL,
+    PLB_SCATTER_MAX,
+    PLB_SCATTER_MIN,
+} plb_scatter_how;
+typedef struct plb_scatter_attrs {
+    plb_index_attrs index;
+    int64_t how; // plb_scatter_how: MUL, MAX or MIN
+} plb_scatter_attrs;
+// The same with a product, or the larger or smaller, of what is there and source. No gradient.
+PLB_API plb_value plb_scatter_reduce(plb_graph *graph, plb_value x, plb_value index,
+                                     plb_value source, int axis, plb_scatter_how how);
 // Two outputs: i64 positions [count of x, rank], of which the count (i64 scalar) first are meant;
 // the rest are zero.
 PLB_API plb_value plb_nonzero(plb_graph *graph, plb_value x);

@@ -36,6 +36,11 @@ def scatter_add(a, x, index, source):
     return x.scatter_add(a["axis"], index, source)
 
 
+@op("scatter_reduce")
+def scatter_reduce(a, x, index, source):
+    return x.scatter_reduce(a["axis"], index, source, a["how"])
+
+
 @op("nonzero")
 def nonzero(_, x):
     found = x.nonzero()

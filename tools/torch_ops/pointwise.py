@@ -20,6 +20,9 @@ UNARY = {
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "silu": F.silu, "mish": F.mish,
     "hardswish": F.hardswish, "hardsigmoid": lambda x: F.relu6(x + 3) / 6,
     "softsign": F.softsign,
+    "tan": torch.tan, "sinh": torch.sinh, "cosh": torch.cosh, "asin": torch.asin,
+    "acos": torch.acos, "atan": torch.atan, "asinh": torch.asinh, "acosh": torch.acosh,
+    "atanh": torch.atanh,
     "erf": torch.erf, "floor": torch.floor, "ceil": torch.ceil, "round": torch.round,
     "trunc": torch.trunc, "isnan": torch.isnan, "not": torch.logical_not,
 }
@@ -74,6 +77,8 @@ BINARY = {
     "add": torch.add, "sub": torch.sub, "mul": torch.mul, "pow": torch.pow,
     "remainder": torch.remainder, "min": torch.minimum, "max": torch.maximum,
     "eq": torch.eq, "ne": torch.ne, "lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge,
+    "bit_and": torch.bitwise_and, "bit_or": torch.bitwise_or, "bit_xor": torch.bitwise_xor,
+    "shift_left": torch.bitwise_left_shift, "shift_right": torch.bitwise_right_shift,
     "and": torch.logical_and, "or": torch.logical_or, "xor": torch.logical_xor,
 }
 

@@ -92,6 +92,7 @@ typedef struct plb_variable {
     plb_type type;
     plb_role role;
     plb_init init;
+    const void *source;        // its first value, plain and dense, at any address; NULL: see init
     void *data;                // host storage in a slab, NULL until allocated
     void *away[PLB_MAX_HOMES]; // on devices with memory of their own (home.h)
     unsigned valid;            // bit 0: the host's is true; bit h: that of home h
@@ -117,6 +118,9 @@ struct plb_model {
 PLB_MUST_USE plb_status plb_model_allocate(plb_model *model);
 // The same, but variable i gets no first value where unset[i], because the caller writes it next.
 PLB_MUST_USE plb_status plb_model_allocate_but(plb_model *model, const bool *unset);
+
+// The variable begins with the bytes at `source`, which outlive the model (a mapped file).
+void plb_model_set_source(plb_model *model, int index, const void *source);
 
 // Grows an array of `size_bytes` elements to hold `need`; PLB_ENOMEM leaves it alive.
 PLB_MUST_USE plb_status plb_reserve(void *array_pointer, int *capacity, int need,

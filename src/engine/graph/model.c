@@ -140,6 +140,10 @@ static void host_wrote(plb_variable *v) {
 static void initialise(plb_variable *v, uint64_t seed) {
     uint64_t key = plb_hash_string(PLB_HASH_SEED, v->name) ^ seed * UINT64_C(0x9E3779B97F4A7C15);
     int64_t count = plb_shape_count(&v->type.shape);
+    if (v->source) {
+        memcpy(v->data, v->source, plb_layout_bytes(&v->type.shape, v->type.dtype, (plb_layout){0}));
+        return;
+    }
     if (v->init.kind == PLB_INIT_SEED) {
         memset(v->data, 0, padded_bytes(&v->type));
         if (count) plb_store_i64(v->data, v->type.dtype, 0, (int64_t)seed);
@@ -149,6 +153,10 @@ static void initialise(plb_variable *v, uint64_t seed) {
     for (int64_t i = 0; i < count; i++) {
         plb_store_f64(v->data, v->type.dtype, i, first_value(v->init, key, (uint64_t)i));
     }
+}
+
+void plb_model_set_source(plb_model *model, int index, const void *source) {
+    model->variables[index].source = source;
 }
 
 plb_status plb_model_allocate_but(plb_model *model, const bool *unset) {

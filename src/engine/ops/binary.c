@@ -108,6 +108,7 @@ enum {
     FLAT = 2, // has no gradient
     COMMUTES = 4,
     LOGIC = 8,    // takes bool alone
+    BITS = 64,    // takes integers alone
     STEPS = 16,   // the gradient of 16-bit floats is computed in f32
     POSITIVE = 32 // operand a of samples is positive
 };
@@ -130,6 +131,11 @@ enum {
     X(le, INTS | FLAT, -1, 1, -9, NULL, NULL)                    \
     X(gt, INTS | FLAT, -1, 1, -9, NULL, NULL)                    \
     X(ge, INTS | FLAT, -1, 1, -9, NULL, NULL)                    \
+    X(bit_and, BITS | INTS | FLAT | COMMUTES, 0, 99, 0, NULL, NULL) \
+    X(bit_or, BITS | INTS | FLAT | COMMUTES, 0, 99, 0, NULL, NULL)  \
+    X(bit_xor, BITS | INTS | FLAT | COMMUTES, 0, 99, 0, NULL, NULL) \
+    X(shift_left, BITS | FLAT, 0, 5, 0, NULL, NULL)              \
+    X(shift_right, BITS | FLAT, 0, 5, 0, NULL, NULL)             \
     X(and, LOGIC | FLAT | COMMUTES, 0, 1, 0, NULL, NULL)         \
     X(or, LOGIC | FLAT | COMMUTES, 0, 1, 0, NULL, NULL)          \
     X(xor, LOGIC | FLAT | COMMUTES, 0, 1, 0, NULL, NULL)
@@ -176,9 +182,9 @@ static void grad_binary(plb_graph *graph, int node, const plb_value *dout, const
             bhigh                                                                     \
         }                                                                             \
     }
-#define A_LOW(kind)  ((kind)&POSITIVE ? 0.25 : (kind)&LOGIC ? 0 : -1)
-#define A_HIGH(kind) ((kind)&POSITIVE ? 2 : 1)
-#define REAL(kind)   ((kind)&LOGIC ? PLB_BOOL : PLB_F32)
+#define A_LOW(kind)  ((kind)&POSITIVE ? 0.25 : (kind) & (LOGIC | BITS) ? 0 : -1)
+#define A_HIGH(kind) ((kind)&POSITIVE ? 2 : (kind)&BITS ? 99 : 1)
+#define REAL(kind)   ((kind)&LOGIC ? PLB_BOOL : (kind)&BITS ? PLB_I32 : PLB_F32)
 #define PAIR_OF(label, kind, low, high, ...) \
     PAIR(label, A_LOW(kind), A_HIGH(kind), low, high, __VA_ARGS__)
 
@@ -235,6 +241,11 @@ BUILDER(remainder, plb_remainder)
 BUILDER(min, plb_min)
 BUILDER(max, plb_max)
 BUILDER(relu_grad, plb_relu_grad)
+BUILDER(bit_and, plb_bit_and)
+BUILDER(bit_or, plb_bit_or)
+BUILDER(bit_xor, plb_bit_xor)
+BUILDER(shift_left, plb_shift_left)
+BUILDER(shift_right, plb_shift_right)
 BUILDER(eq, plb_eq)
 BUILDER(ne, plb_ne)
 BUILDER(lt, plb_lt)

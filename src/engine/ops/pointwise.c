@@ -51,6 +51,15 @@ static double greatest(double a, double b) {
     X(sin, sin(a))                                                                  \
     X(cos, cos(a))                                                                  \
     X(tanh, tanh(a))                                                                \
+    X(tan, tan(a))                                                                  \
+    X(sinh, sinh(a))                                                                \
+    X(cosh, cosh(a))                                                                \
+    X(asin, asin(a))                                                                \
+    X(acos, acos(a))                                                                \
+    X(atan, atan(a))                                                                \
+    X(asinh, asinh(a))                                                              \
+    X(acosh, acosh(a))                                                              \
+    X(atanh, atanh(a))                                                              \
     X(sigmoid, sigmoid(a))                                                          \
     X(relu, a <= 0 ? 0 : a)                                                         \
     X(leaky_relu, a > 0 ? a : alpha * a)                                            \
@@ -151,6 +160,15 @@ static int64_t clamp_i64(int64_t a, int64_t low, int64_t high, bool wide) {
     return less(high, y, wide) ? high : y;
 }
 
+static int64_t shift_left(int64_t a, int64_t b) {
+    return (u64)b > 63 ? 0 : (int64_t)((u64)a << b);
+}
+
+static int64_t shift_right(int64_t a, int64_t b, bool wide) {
+    if (wide) return (u64)b > 63 ? 0 : (int64_t)((u64)a >> b);
+    return a >> ((u64)b > 63 ? 63 : b);
+}
+
 #define INTEGERS(X)                                                                   \
     X(neg, (int64_t)(0 - (u64)a))                                                     \
     X(abs, less(a, 0, wide) ? (int64_t)(0 - (u64)a) : a)                              \
@@ -177,6 +195,11 @@ static int64_t clamp_i64(int64_t a, int64_t low, int64_t high, bool wide) {
     X(le, !less(b, a, wide))                                                          \
     X(gt, less(b, a, wide))                                                           \
     X(ge, !less(a, b, wide))                                                          \
+    X(bit_and, (int64_t)((u64)a & (u64)b))                                            \
+    X(bit_or, (int64_t)((u64)a | (u64)b))                                             \
+    X(bit_xor, (int64_t)((u64)a ^ (u64)b))                                            \
+    X(shift_left, shift_left(a, b))                                                   \
+    X(shift_right, shift_right(a, b, wide))                                           \
     X(and, a &&b)                                                                     \
     X(or, a || b)                                                                     \
     X(xor, !a != !b)
@@ -238,7 +261,7 @@ int plb_pointwise_arity(plb_op_id op) {
 static int accepted(plb_op_id op) {
     if (op == PLB_OP_cast || op == PLB_OP_where || is_comparison(op)) return ALL;
     if (is_logic(op)) return LOGIC;
-    return FLOAT | (i64_functions[op] ? INTEGER : 0);
+    return (f64_functions[op] ? FLOAT : 0) | (i64_functions[op] ? INTEGER : 0);
 }
 
 static plb_status check_operands(plb_op_id op, const plb_dtype *in) {
@@ -257,7 +280,10 @@ static plb_status check_operands(plb_op_id op, const plb_dtype *in) {
     }
     if (class_of(in[first]) & accepted(op)) return PLB_OK;
     static const char *const words[] = {
-        [FLOAT] = "floats", [FLOAT | INTEGER] = "numbers", [LOGIC] = "bool"};
+        [FLOAT] = "floats",
+                                        [INTEGER] = "integers",
+                                        [FLOAT | INTEGER] = "numbers",
+                                        [LOGIC] = "bool"};
     return plb_fail(PLB_EINVAL, "%s: expected %s, found %s", name, words[accepted(op)],
                     plb_dtype_name(in[first]));
 }

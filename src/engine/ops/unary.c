@@ -94,6 +94,48 @@ static plb_value grad_tanh(const unary *u) { // 1 - y^2
     return mul(u, u->dy, affine(u, square(u, u->y), -1, 1));
 }
 
+static plb_value grad_tan(const unary *u) { // 1 + y^2
+    return mul(u, u->dy, affine(u, square(u, u->y), 1, 1));
+}
+
+static plb_value grad_sinh(const unary *u) {
+    return mul(u, u->dy, plb_cosh(u->graph, u->x));
+}
+
+static plb_value grad_cosh(const unary *u) {
+    return mul(u, u->dy, plb_sinh(u->graph, u->x));
+}
+
+// dy / sqrt(scale x^2 + shift)
+static plb_value over_root(const unary *u, double scale, double shift) {
+    plb_value root = plb_rsqrt(u->graph, affine(u, square(u, u->x), scale, shift));
+    return mul(u, u->dy, root);
+}
+
+static plb_value grad_asin(const unary *u) {
+    return over_root(u, -1, 1);
+}
+
+static plb_value grad_acos(const unary *u) {
+    return plb_neg(u->graph, over_root(u, -1, 1));
+}
+
+static plb_value grad_asinh(const unary *u) {
+    return over_root(u, 1, 1);
+}
+
+static plb_value grad_acosh(const unary *u) {
+    return over_root(u, 1, -1);
+}
+
+static plb_value grad_atan(const unary *u) {
+    return plb_div(u->graph, u->dy, affine(u, square(u, u->x), 1, 1));
+}
+
+static plb_value grad_atanh(const unary *u) {
+    return plb_div(u->graph, u->dy, affine(u, square(u, u->x), -1, 1));
+}
+
 static plb_value grad_sigmoid(const unary *u) { // y (1 - y)
     return mul(u, u->dy, mul(u, u->y, affine(u, u->y, -1, 1)));
 }
@@ -223,6 +265,15 @@ static const plb_pointwise_attrs slope = {.alpha = 0.1}, stretched = {.alpha = 1
     X(sin, STEPS, NULL, -4, 4, grad_sin)                 \
     X(cos, STEPS, NULL, -4, 4, grad_cos)                 \
     X(tanh, STEPS, NULL, -3, 3, grad_tanh)               \
+    X(tan, STEPS, NULL, -1, 1, grad_tan)                 \
+    X(sinh, STEPS, NULL, -2, 2, grad_sinh)               \
+    X(cosh, STEPS, NULL, -2, 2, grad_cosh)               \
+    X(asin, STEPS, NULL, -0.75, 0.75, grad_asin)         \
+    X(acos, STEPS, NULL, -0.75, 0.75, grad_acos)         \
+    X(atan, STEPS, NULL, -3, 3, grad_atan)               \
+    X(asinh, STEPS, NULL, -3, 3, grad_asinh)             \
+    X(acosh, STEPS, NULL, 1.5, 4, grad_acosh)            \
+    X(atanh, STEPS, NULL, -0.75, 0.75, grad_atanh)       \
     X(sigmoid, STEPS, NULL, -6, 6, grad_sigmoid)         \
     X(relu, INTS, NULL, -1, 1, grad_relu)                \
     X(selu, STEPS, NULL, -3, 2, grad_selu)               \

@@ -148,6 +148,25 @@ static void op_remainder(const plb_vec_args *v) {
     for (int64_t i = 0; i < v->n; i++) v->y[i] = remainder_f32(v->a[i], v->b[i]);
 }
 
+// Ops that are too rare to deserve vector code of their own.
+#define PLB_VEC_LIBM(X) \
+    X(tan, tanf)        \
+    X(sinh, sinhf)      \
+    X(cosh, coshf)      \
+    X(asin, asinf)      \
+    X(acos, acosf)      \
+    X(atan, atanf)      \
+    X(asinh, asinhf)    \
+    X(acosh, acoshf)    \
+    X(atanh, atanhf)
+
+#define PLB_VEC_DEFINE(op, function)                                            \
+    static void op_##op(const plb_vec_args *v) {                                \
+        for (int64_t i = 0; i < v->n; i++) v->y[i] = function(v->a[i]);         \
+    }
+PLB_VEC_LIBM(PLB_VEC_DEFINE)
+#undef PLB_VEC_DEFINE
+
 // ---------------------------------------------------------------------------- conversions
 static void from_f16(float *y, const uint16_t *a, int64_t n) {
 #pragma omp simd
@@ -412,7 +431,7 @@ const plb_vec PLB_VEC_TABLE = {
     .op =
         {
 #define PLB_VEC_ROW(op, expression) [PLB_OP_##op] = op_##op,
-            PLB_VEC_OPS(PLB_VEC_ROW)
+            PLB_VEC_OPS(PLB_VEC_ROW) PLB_VEC_LIBM(PLB_VEC_ROW)
 #undef PLB_VEC_ROW
                 [PLB_OP_sin] = op_sin,
             [PLB_OP_cos] = op_cos,

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// ONNX files as programs. Reading a file checks it and maps its weights; building appends what it
+// computes to a graph, op by op, at the extents that the caller gives:
+//
+//   plb_onnx_open → plb_onnx_input… (to see what it wants) → plb_model_new, plb_model_program →
+//   plb_onnx_build → plb_plan_new (plumb/plan.h)
+//
+// Large weights become variables of the model, which are filled from the mapped file when a plan
+// first needs them: so the file outlives the model. Without protobuf-c at build time every call is
+// PLB_EMISSING.
+#ifndef PLUMB_ONNX_H
+#define PLUMB_ONNX_H
+
+#include "plumb/graph.h"
+
+typedef struct plb_onnx plb_onnx;
+
+// Maps and checks a file. PLB_EINVAL: not a model, or one that is broken (file, node, expected,
+// found); PLB_EUNSUPPORTED: strings and other types that Plumb has no arithmetic for.
+PLB_API PLB_MUST_USE plb_status plb_onnx_open(const char *path, plb_onnx **out);
+// The same of bytes that outlive the result; `label` stands for the path in messages. External data
+// is refused.
+PLB_API PLB_MUST_USE plb_status plb_onnx_parse(const void *bytes, size_t size_bytes,
+                                               const char *label, plb_onnx **out);
+PLB_API void plb_onnx_free(plb_onnx *file);
+
+// An extent that the file leaves open: known by name, or unknown.
+typedef struct plb_onnx_input_info {
+    const char *name;
+    plb_dtype dtype;
+    bool ranked;                     // whether the file tells how many axes there are
+    plb_shape shape;                 // open extents are -1
+    const char *symbol[PLB_MAX_RANK]; // of open extents, "" where they have no name
+} plb_onnx_input_info;
+
+// What a run must provide: inputs of the graph that are no weights.
+PLB_API int plb_onnx_input_count(const plb_onnx *file);
+PLB_API PLB_MUST_USE plb_status plb_onnx_input(const plb_onnx *file, int index,
+                                               plb_onnx_input_info *out);
+PLB_API int plb_onnx_output_count(const plb_onnx *file);
+PLB_API const char *plb_onnx_output_name(const plb_onnx *file, int index); // borrowed
+// Version of ONNX's own set of ops that the file asks for, and the program that wrote it.
+PLB_API int64_t plb_onnx_opset(const plb_onnx *file);
+PLB_API const char *plb_onnx_producer(const plb_onnx *file);
+
+typedef struct plb_onnx_dim {
+    const char *name; // of a symbol
+    int64_t extent;
+} plb_onnx_dim;
+
+// What an input will hold. Its extents become the input's. Where a shape in the graph depends on
+// the values (a reshape's target that is an input), the program is made for these values.
+typedef struct plb_onnx_given {
+    const char *name;
+    plb_tensor tensor; // plain, dense
+} plb_onnx_given;
+
+typedef struct plb_onnx_options {
+    const plb_onnx_dim *dims;
+    int n_dims;
+    const plb_onnx_given *given;
+    int n_given;
+    int64_t open_extent; // of what neither dims nor given tell; 0: refuse
+} plb_onnx_options;
+
+// Appends the file's graph to `graph`, an empty program. Its inputs and outputs keep their names; an
+// output whose extent depends on data has a second output, "NAME:count", an i64 scalar that says
+// how many of axis 0 are meant. Sets *fixed, unless NULL, to the names, with spaces between, of
+// inputs whose given values the program is made for (plb_free). PLB_EUNSUPPORTED names the node,
+// its op and the reason.
+PLB_API PLB_MUST_USE plb_status plb_onnx_build(const plb_onnx *file,
+                                               const plb_onnx_options *options, plb_graph *graph,
+                                               char **fixed);
+// Whether the graph owns loops or branches on data, which only level interp runs.
+PLB_API bool plb_onnx_needs_interp(const plb_graph *graph);
+
+// Reads one tensor, in the form in which ONNX's test cases keep inputs and outputs. The values are
+// *memory's, which the caller frees with plb_free.
+PLB_API PLB_MUST_USE plb_status plb_onnx_read_tensor(const char *path, plb_tensor *out,
+                                                     void **memory);
+
+#endif

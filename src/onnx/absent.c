@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the importer's calls are in a build without protobuf-c: each says what is missing.
+#include "base/core/status.h"
+#include "plumb/onnx.h"
+
+static plb_status absent(void) {
+    return plb_fail(PLB_EMISSING, "this build of Plumb reads no ONNX (it was made without "
+                                  "protobuf-c or the schema: see docs/dependencies.md)");
+}
+
+plb_status plb_onnx_open(const char *path, plb_onnx **out) {
+    (void)path;
+    *out = NULL;
+    return absent();
+}
+
+plb_status plb_onnx_parse(const void *bytes, size_t size_bytes, const char *label,
+                          plb_onnx **out) {
+    (void)bytes, (void)size_bytes, (void)label;
+    *out = NULL;
+    return absent();
+}
+
+void plb_onnx_free(plb_onnx *file) {
+    (void)file;
+}
+
+int plb_onnx_input_count(const plb_onnx *file) {
+    (void)file;
+    return 0;
+}
+
+plb_status plb_onnx_input(const plb_onnx *file, int index, plb_onnx_input_info *out) {
+    (void)file, (void)index, (void)out;
+    return absent();
+}
+
+int plb_onnx_output_count(const plb_onnx *file) {
+    (void)file;
+    return 0;
+}
+
+const char *plb_onnx_output_name(const plb_onnx *file, int index) {
+    (void)file, (void)index;
+    return "";
+}
+
+int64_t plb_onnx_opset(const plb_onnx *file) {
+    (void)file;
+    return 0;
+}
+
+const char *plb_onnx_producer(const plb_onnx *file) {
+    (void)file;
+    return "";
+}
+
+plb_status plb_onnx_build(const plb_onnx *file, const plb_onnx_options *options, plb_graph *graph,
+                          char **fixed) {
+    (void)file, (void)options, (void)graph;
+    if (fixed) *fixed = NULL;
+    return absent();
+}
+
+bool plb_onnx_needs_interp(const plb_graph *graph) {
+    (void)graph;
+    return false;
+}
+
+plb_status plb_onnx_read_tensor(const char *path, plb_tensor *out, void **memory) {
+    (void)path, (void)out;
+    *memory = NULL;
+    return absent();
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions, softmax and its kin, scans, sorting.
+#include <string.h>
+
+#include "base/core/status.h"
+#include "onnx/build.h"
+#include "onnx/map.h"
+
+typedef plb_value (*reduction)(plb_graph *graph, plb_value x, int64_t axes, bool keep);
+
+static plb_value absolute(plb_graph *g, plb_value x, int64_t axes, bool keep) {
+    return plb_sum(g, plb_abs(g, x), axes, keep);
+}
+
+static plb_value square(plb_graph *g, plb_value x, int64_t axes, bool keep) {
+    return plb_sum(g, plb_mul(g, x, x), axes, keep);
+}
+
+static plb_value euclid(plb_graph *g, plb_value x, int64_t axes, bool keep) {
+    plb_dtype dtype = plb_value_type(g, x).dtype;
+    if (plb_dtype_is_float(dtype)) return plb_sqrt(g, square(g, x, axes, keep));
+    plb_value wide = plb_cast(g, x, PLB_F64);
+    return plb_cast(g, plb_sqrt(g, square(g, wide, axes, keep)), dtype);
+}
+
+static plb_value log_sum(plb_graph *g, plb_value x, int64_t axes, bool keep) {
+    return plb_log(g, plb_sum(g, x, axes, keep));
+}
+
+static plb_value largest(plb_graph *g, plb_value x, int64_t axes, bool keep) {
+    if (plb_value_type(g, x).dtype == PLB_BOOL) return plb_any(g, x, axes, keep);
+    return plb_amax(g, x, axes, keep);
+}
+
+static plb_value smallest(plb_graph *g, plb_value x, int64_t axes, bool keep) {
+    if (plb_value_type(g, x).dtype == PLB_BOOL) return plb_all(g, x, axes, keep);
+    return plb_amin(g, x, axes, keep);
+}
+
+static const struct {
+    const char *name;
+    reduction build;
+} reductions[] = {
+    {"ReduceL1", absolute},         {"ReduceL2", euclid},
+    {"ReduceLogSum", log_sum},      {"ReduceLogSumExp", plb_logsumexp},
+    {"ReduceMax", largest},         {"ReduceMean", plb_mean},
+    {"ReduceMin", smallest},        {"ReduceProd", plb_prod},
+    {"ReduceSum", plb_sum},         {"ReduceSumSquare", square},
+};
+
+// Over no axes each element is alone: a reduction of x seen as [..., 1] along the new axis.
+static plb_value alone(plb_graph *g, plb_value x, reduction build) {
+    plb_shape shape = plb_value_shape(g, x), wide = shape;
+    if (wide.rank == PLB_MAX_RANK) {
+        return plb_graph_fail(g, plb_onnx_refuse("rank %d", wide.rank));
+    }
+    wide.dim[wide.rank++] = 1;
+    return build(g, plb_reshape(g, x, &wide), INT64_C(1) << shape.rank, false);
+}
+
+plb_status plb_onnx_map_reduce(plb_onnx_node *n) {
+    int64_t axes[PLB_MAX_RANK], set = 0;
+    int count, rank = plb_onnx_type(n, 0).shape.rank;
+    bool keep = plb_onnx_int(n, "keepdims", 1) != 0;
+    PLB_TRY(plb_onnx_ints_or_input(n, "axes", 1, axes, PLB_MAX_RANK, &count));
+    PLB_TRY(plb_onnx_axis_set(axes, count, rank, &set));
+    for (size_t i = 0; i < sizeof reductions / sizeof *reductions; i++) {
+        if (strcmp(reductions[i].name, n->op) != 0) continue;
+        bool none = count <= 0 && plb_onnx_int(n, "noop_with_empty_axes", 0);
+        n->out[0] = none || rank == 0 ? alone(n->graph, n->in[0], reductions[i].build)
+                                      : reductions[i].build(n->graph, n->in[0], set, keep);
+        return PLB_OK;
+    }
+    return plb_fail(PLB_EBROKEN, "%s is no reduction", n->op);
+}
+
+plb_status plb_onnx_map_arg(plb_onnx_node *n) {
+    plb_graph *g = n->graph;
+    plb_shape shape = plb_onnx_type(n, 0).shape;
+    bool max = strcmp(n->op, "ArgMax") == 0, keep = plb_onnx_int(n, "keepdims", 1) != 0;
+    bool last = plb_onnx_int(n, "select_last_index", 0) != 0;
+    int axis;
+    PLB_TRY(plb_onnx_axis(plb_onnx_int(n, "axis", 0), shape.rank, &axis));
+    plb_value x = last ? plb_flip(g, n->in[0], INT64_C(1) << axis) : n->in[0];
+    plb_value at = max ? plb_arg_max(g, x, axis, keep) : plb_arg_min(g, x, axis, keep);
+    n->out[0] = last ? plb_affine(g, at, -1, (double)(shape.dim[axis] - 1)) : at;
+    return PLB_OK;
+}
+
+// Before version 13 softmax worked on x as a matrix: all axes from `axis` on at once.
+plb_status plb_onnx_map_softmax(plb_onnx_node *n) {
+    plb_graph *g = n->graph;
+    plb_shape shape = plb_onnx_type(n, 0).shape, flat = {.rank = 2, .dim = {1, 1}};
+    int axis;
+    PLB_TRY(plb_onnx_axis(plb_onnx_int(n, "axis", n->opset < 13 ? 1 : -1), shape.rank, &axis));
+    plb_value x = n->in[0];
+    bool matrix = n->opset < 13 && axis != shape.rank - 1;
+    for (int i = 0; i < shape.rank; i++) flat.dim[i >= axis] *= shape.dim[i];
+    if (matrix) x = plb_reshape(g, x, &flat);
+    int along = matrix ? 1 : axis;
+    if (strcmp(n->op, "Softmax") == 0) x = plb_softmax(g, x, along);
+    else if (strcmp(n->op, "LogSoftmax") == 0) x = plb_log_softmax(g, x, along);
+    else x = plb_onnx_one_hot(g, plb_arg_max(g, x, along, true), along,
+                              matrix ? flat.dim[1] : shape.dim[axis], plb_onnx_type(n, 0).dtype);
+    n->out[0] = matrix ? plb_reshape(g, x, &shape) : x;
+    return PLB_OK;
+}
+
+plb_status plb_onnx_map_cumsum(plb_onnx_node *n) {
+    double axis;
+    PLB_TRY(plb_onnx_known_number(n, 1, &axis));
+    n->out[0] = plb_cumsum(n->graph, n->in[0], (int)axis, plb_onnx_int(n, "reverse", 0) != 0,
+                           plb_onnx_int(n, "exclusive", 0) != 0);
+    return PLB_OK;
+}
+
+plb_status plb_onnx_map_top_k(plb_onnx_node *n) {
+    double k = (double)plb_onnx_int(n, "k", 0);
+    int axis, rank = plb_onnx_type(n, 0).shape.rank;
+    if (n->opset >= 10) PLB_TRY(plb_onnx_known_number(n, 1, &k));
+    PLB_TRY(plb_onnx_axis(plb_onnx_int(n, "axis", -1), rank, &axis));
+    n->out[0] = plb_top_k(n->graph, n->in[0], axis, (int64_t)k, plb_onnx_int(n, "largest", 1) != 0);
+    if (n->out[0] != PLB_NONE) n->out[1] = n->out[0] + 1;
+    return PLB_OK;
+}
+
+// x over its p-norm along an axis; 0 where that is 0.
+plb_status plb_onnx_map_lp_normalization(plb_onnx_node *n) {
+    plb_graph *g = n->graph;
+    plb_type type = plb_onnx_type(n, 0);
+    int axis;
+    int64_t p = plb_onnx_int(n, "p", 2);
+    PLB_TRY(plb_onnx_axis(plb_onnx_int(n, "axis", -1), type.shape.rank, &axis));
+    plb_value norm = p == 1 ? absolute(g, n->in[0], INT64_C(1) << axis, true)
+                            : euclid(g, n->in[0], INT64_C(1) << axis, true);
+    plb_value zero = plb_scalar(g, type.dtype, 0);
+    plb_value safe = plb_where(g, plb_eq(g, norm, zero), plb_scalar(g, type.dtype, 1), norm);
+    n->out[0] = plb_div(g, n->in[0], safe);
+    return PLB_OK;
+}
