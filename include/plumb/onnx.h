@@ -28,8 +28,8 @@ PLB_API void plb_onnx_free(plb_onnx *file);
 typedef struct plb_onnx_input_info {
     const char *name;
     plb_dtype dtype;
-    bool ranked;                     // whether the file tells how many axes there are
-    plb_shape shape;                 // open extents are -1
+    bool ranked;                      // whether the file tells how many axes there are
+    plb_shape shape;                  // open extents are -1
     const char *symbol[PLB_MAX_RANK]; // of open extents, "" where they have no name
 } plb_onnx_input_info;
 

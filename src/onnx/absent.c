@@ -14,8 +14,7 @@ plb_status plb_onnx_open(const char *path, plb_onnx **out) {
     return absent();
 }
 
-plb_status plb_onnx_parse(const void *bytes, size_t size_bytes, const char *label,
-                          plb_onnx **out) {
+plb_status plb_onnx_parse(const void *bytes, size_t size_bytes, const char *label, plb_onnx **out) {
     (void)bytes, (void)size_bytes, (void)label;
     *out = NULL;
     return absent();

@@ -58,8 +58,10 @@ plb_status plb_onnx_check_attrs(const plb_onnx_node *n) {
     for (size_t i = 0; i < n->proto->n_attribute; i++) {
         const Onnx__AttributeProto *a = n->proto->attribute[i];
         PLB_TRY(check_reference(n, a));
-        if (a->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR && !a->t && !a->ref_attr_name) {
-            return plb_fail(PLB_EINVAL, "attribute %s: expected a tensor", plb_onnx_string(a->name));
+        if (a->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR && !a->t &&
+            !a->ref_attr_name) {
+            return plb_fail(PLB_EINVAL, "attribute %s: expected a tensor",
+                            plb_onnx_string(a->name));
         }
         if (a->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH && !a->g && !a->ref_attr_name) {
             return plb_fail(PLB_EINVAL, "attribute %s: expected a graph", plb_onnx_string(a->name));

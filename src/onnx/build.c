@@ -248,7 +248,8 @@ static int64_t extent_of(const plb_onnx_options *o, const char *symbol) {
 
 static plb_status check_given(const plb_onnx_input_info *info, const plb_tensor *given) {
     char s[160], t[160];
-    bool same = given->dtype == info->dtype && (!info->ranked || given->shape.rank == info->shape.rank);
+    bool same =
+        given->dtype == info->dtype && (!info->ranked || given->shape.rank == info->shape.rank);
     for (int i = 0; same && info->ranked && i < info->shape.rank; i++) {
         same = info->shape.dim[i] < 0 || info->shape.dim[i] == given->shape.dim[i];
     }

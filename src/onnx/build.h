@@ -21,12 +21,12 @@ typedef struct plb_onnx_builder {
     plb_onnx *file;
     const plb_onnx_options *options;
     plb_model *model;
-    plb_arena *arena;       // while building
-    bool *fixed;            // of each input: the program depends on its given value
-    plb_value *input;       // of each input
-    plb_map *functions;     // "domain:name" to the index in model->functions
-    int depth;              // of functions and subgraphs, one in another
-    int64_t n_nodes;        // appended so far, bounded: functions may multiply
+    plb_arena *arena;   // while building
+    bool *fixed;        // of each input: the program depends on its given value
+    plb_value *input;   // of each input
+    plb_map *functions; // "domain:name" to the index in model->functions
+    int depth;          // of functions and subgraphs, one in another
+    int64_t n_nodes;    // appended so far, bounded: functions may multiply
 } plb_onnx_builder;
 
 typedef struct plb_onnx_node plb_onnx_node;
@@ -35,14 +35,14 @@ typedef struct plb_onnx_node plb_onnx_node;
 // If that is built in place sees its outer one; a region's is a graph of its own.
 typedef struct plb_onnx_scope {
     plb_onnx_builder *b;
-    struct plb_onnx_scope *outer;     // NULL: nothing outside is seen
-    const plb_onnx_node *caller;      // of a function: the node that calls it
+    struct plb_onnx_scope *outer; // NULL: nothing outside is seen
+    const plb_onnx_node *caller;  // of a function: the node that calls it
     const Onnx__FunctionProto *function;
     plb_graph *graph;
     plb_evaluator *evaluator;
     plb_map *values;
     int64_t opset;
-    bool top;                         // the model's own graph, which sees the weights
+    bool top; // the model's own graph, which sees the weights
     // Of a region: what it captured, seen from outside, and its inputs.
     const struct plb_onnx_scope *around;
     const plb_value *captured;

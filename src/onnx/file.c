@@ -100,8 +100,7 @@ plb_status plb_onnx_open(const char *path, plb_onnx **out) {
     return finish(out, path, load(*out));
 }
 
-plb_status plb_onnx_parse(const void *bytes, size_t size_bytes, const char *label,
-                          plb_onnx **out) {
+plb_status plb_onnx_parse(const void *bytes, size_t size_bytes, const char *label, plb_onnx **out) {
     plb_status status = new_file(label, out);
     if (!status) {
         (*out)->from_memory = true;

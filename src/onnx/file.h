@@ -19,7 +19,7 @@ struct plb_onnx {
     const Onnx__ModelProto *model;
     const Onnx__GraphProto *graph;
     int64_t opset;
-    plb_map *weights; // names of initializers, to their index
+    plb_map *weights;                    // names of initializers, to their index
     const Onnx__ValueInfoProto **inputs; // those that are no weights
     int n_inputs;
     struct plb_onnx_external {

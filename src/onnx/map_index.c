@@ -200,8 +200,10 @@ plb_status plb_onnx_map_compress(plb_onnx_node *n) {
     plb_value data = n->in[0];
     int axis = 0;
     plb_tensor t;
-    if (!plb_onnx_has(n, "axis")) data = plb_reshape(g, data, &plb_shape_of(plb_shape_count(&x)));
-    else PLB_TRY(axis_of(n, 0, &axis));
+    if (!plb_onnx_has(n, "axis"))
+        data = plb_reshape(g, data, &plb_shape_of(plb_shape_count(&x)));
+    else
+        PLB_TRY(axis_of(n, 0, &axis));
     PLB_TRY(plb_onnx_known(n, 1, &t));
     int64_t count = 0, all = plb_shape_count(&t.shape);
     int64_t *kept = plb_arena_alloc(n->scope->b->arena, (size_t)(all + 1) * sizeof *kept);

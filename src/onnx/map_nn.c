@@ -58,7 +58,8 @@ plb_status plb_onnx_window_of(const plb_onnx_node *n, const plb_shape *x, const 
         if (!upper && !lower) continue;
         int64_t extent = x->dim[2 + i];
         int64_t y = (extent + out->stride[i] - 1) / out->stride[i];
-        int64_t all = (y - 1) * out->stride[i] + (out->kernel[i] - 1) * out->dilation[i] + 1 - extent;
+        int64_t all =
+            (y - 1) * out->stride[i] + (out->kernel[i] - 1) * out->dilation[i] + 1 - extent;
         if (all < 0) all = 0;
         out->begin[i] = upper ? all / 2 : all - all / 2;
         out->end[i] = all - out->begin[i];
@@ -142,8 +143,8 @@ plb_status plb_onnx_map_conv_transpose(plb_onnx_node *n) {
     plb_value bias = plb_onnx_in(n, 2);
     bool outside = false;
     for (int i = 0; i < axes; i++) outside |= pad.before[2 + i] || pad.after[2 + i];
-    plb_value y = plb_conv_transpose(n->graph, n->in[0], n->in[1], outside ? PLB_NONE : bias,
-                                     &attrs, none);
+    plb_value y =
+        plb_conv_transpose(n->graph, n->in[0], n->in[1], outside ? PLB_NONE : bias, &attrs, none);
     if (outside) y = plb_pad(n->graph, y, &pad);
     if (outside && bias != PLB_NONE) {
         y = plb_add(n->graph, y, plb_onnx_widen(n->graph, bias, x.rank - 1, 0));
@@ -263,11 +264,14 @@ plb_status plb_onnx_map_global_pool(plb_onnx_node *n) {
     if (rank < 3) return plb_fail(PLB_EINVAL, "expected spatial axes");
     double p = (double)plb_onnx_int(n, "p", 2);
     plb_value x = n->in[0];
-    if (strcmp(n->op, "GlobalMaxPool") == 0) n->out[0] = plb_amax(g, x, spatial_axes(rank), true);
+    if (strcmp(n->op, "GlobalMaxPool") == 0)
+        n->out[0] = plb_amax(g, x, spatial_axes(rank), true);
     else if (strcmp(n->op, "GlobalLpPool") == 0) {
         n->out[0] = plb_norm(g, x, spatial_axes(rank), true, p);
-    } else if (rank <= 5) n->out[0] = plb_global_avg_pool(g, x);
-    else n->out[0] = plb_mean(g, x, spatial_axes(rank), true);
+    } else if (rank <= 5)
+        n->out[0] = plb_global_avg_pool(g, x);
+    else
+        n->out[0] = plb_mean(g, x, spatial_axes(rank), true);
     return PLB_OK;
 }
 
@@ -321,8 +325,8 @@ plb_status plb_onnx_map_max_unpool(plb_onnx_node *n) {
     if (plb_shape_count(&found) < flat.dim[0]) return plb_fail(PLB_EINVAL, "too small an output");
     plb_shape whole = plb_shape_of(plb_shape_count(&found));
     if (whole.dim[0] > flat.dim[0]) zeros = plb_expand(g, plb_scalar(g, type.dtype, 0), &whole);
-    plb_value put = plb_scatter(g, zeros, plb_reshape(g, n->in[1], &all),
-                                plb_reshape(g, n->in[0], &all), 0);
+    plb_value put =
+        plb_scatter(g, zeros, plb_reshape(g, n->in[1], &all), plb_reshape(g, n->in[0], &all), 0);
     n->out[0] = plb_reshape(g, put, &found);
     return PLB_OK;
 }

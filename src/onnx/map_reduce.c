@@ -41,11 +41,11 @@ static const struct {
     const char *name;
     reduction build;
 } reductions[] = {
-    {"ReduceL1", absolute},         {"ReduceL2", euclid},
-    {"ReduceLogSum", log_sum},      {"ReduceLogSumExp", plb_logsumexp},
-    {"ReduceMax", largest},         {"ReduceMean", plb_mean},
-    {"ReduceMin", smallest},        {"ReduceProd", plb_prod},
-    {"ReduceSum", plb_sum},         {"ReduceSumSquare", square},
+    {"ReduceL1", absolute},    {"ReduceL2", euclid},
+    {"ReduceLogSum", log_sum}, {"ReduceLogSumExp", plb_logsumexp},
+    {"ReduceMax", largest},    {"ReduceMean", plb_mean},
+    {"ReduceMin", smallest},   {"ReduceProd", plb_prod},
+    {"ReduceSum", plb_sum},    {"ReduceSumSquare", square},
 };
 
 // Over no axes each element is alone: a reduction of x seen as [..., 1] along the new axis.
@@ -98,10 +98,13 @@ plb_status plb_onnx_map_softmax(plb_onnx_node *n) {
     for (int i = 0; i < shape.rank; i++) flat.dim[i >= axis] *= shape.dim[i];
     if (matrix) x = plb_reshape(g, x, &flat);
     int along = matrix ? 1 : axis;
-    if (strcmp(n->op, "Softmax") == 0) x = plb_softmax(g, x, along);
-    else if (strcmp(n->op, "LogSoftmax") == 0) x = plb_log_softmax(g, x, along);
-    else x = plb_onnx_one_hot(g, plb_arg_max(g, x, along, true), along,
-                              matrix ? flat.dim[1] : shape.dim[axis], plb_onnx_type(n, 0).dtype);
+    if (strcmp(n->op, "Softmax") == 0)
+        x = plb_softmax(g, x, along);
+    else if (strcmp(n->op, "LogSoftmax") == 0)
+        x = plb_log_softmax(g, x, along);
+    else
+        x = plb_onnx_one_hot(g, plb_arg_max(g, x, along, true), along,
+                             matrix ? flat.dim[1] : shape.dim[axis], plb_onnx_type(n, 0).dtype);
     n->out[0] = matrix ? plb_reshape(g, x, &shape) : x;
     return PLB_OK;
 }

@@ -53,8 +53,8 @@ plb_status plb_onnx_map_constant(plb_onnx_node *n) {
         return constant_list(n, a);
     } else if ((a = plb_onnx_attr(n, "sparse_value")) && a->sparse_tensor) {
         plb_onnx_values v;
-        PLB_TRY(plb_onnx_values_of_sparse(n->scope->b->file, n->scope->b->arena, a->sparse_tensor,
-                                          &v));
+        PLB_TRY(
+            plb_onnx_values_of_sparse(n->scope->b->file, n->scope->b->arena, a->sparse_tensor, &v));
         n->out[0] = plb_constant(g, v.type.dtype, &v.type.shape, v.bytes);
     } else {
         return plb_onnx_refuse("a constant of strings, or of no value");
@@ -118,7 +118,8 @@ plb_status plb_onnx_map_eye_like(plb_onnx_node *n) {
     plb_type type = plb_onnx_type(n, 0);
     if (plb_onnx_has(n, "dtype")) PLB_TRY(plb_onnx_dtype(plb_onnx_int(n, "dtype", 0), &type.dtype));
     if (type.shape.rank != 2) return plb_fail(PLB_EINVAL, "expected a matrix");
-    plb_value row = plb_iota(g, PLB_I64, &type.shape, 0), column = plb_iota(g, PLB_I64, &type.shape, 1);
+    plb_value row = plb_iota(g, PLB_I64, &type.shape, 0),
+              column = plb_iota(g, PLB_I64, &type.shape, 1);
     plb_value diagonal = plb_affine(g, row, 1, (double)plb_onnx_int(n, "k", 0));
     n->out[0] = plb_cast(g, plb_eq(g, column, diagonal), type.dtype);
     return PLB_OK;
@@ -140,8 +141,10 @@ plb_status plb_onnx_map_reshape(plb_onnx_node *n) {
             if (i >= x.rank) return plb_fail(PLB_EINVAL, "extent %d is copied from no axis", i);
             to.dim[i] = x.dim[i];
         }
-        if (to.dim[i] == -1) open = i;
-        else rest *= to.dim[i];
+        if (to.dim[i] == -1)
+            open = i;
+        else
+            rest *= to.dim[i];
     }
     if (open >= 0 && rest > 0) to.dim[open] = count / rest;
     if (open >= 0 && rest == 0) to.dim[open] = 0;
@@ -251,8 +254,8 @@ plb_status plb_onnx_map_depth_to_space(plb_onnx_node *n) {
     PLB_TRY(blocks_of(n, &x, &b));
     const int64_t c = x.dim[1] / (b * b), h = x.dim[2], w = x.dim[3];
     bool crd = plb_onnx_is(n, "mode", "DCR", "CRD");
-    plb_shape split = crd ? plb_shape_of(x.dim[0], c, b, b, h, w)
-                          : plb_shape_of(x.dim[0], b, b, c, h, w);
+    plb_shape split =
+        crd ? plb_shape_of(x.dim[0], c, b, b, h, w) : plb_shape_of(x.dim[0], b, b, c, h, w);
     const int dcr_axes[] = {0, 3, 4, 1, 5, 2}, crd_axes[] = {0, 1, 4, 2, 5, 3};
     plb_value y = plb_permute(g, plb_reshape(g, n->in[0], &split), crd ? crd_axes : dcr_axes);
     n->out[0] = plb_reshape(g, y, &plb_shape_of(x.dim[0], c, h * b, w * b));
@@ -274,8 +277,8 @@ plb_status plb_onnx_map_space_to_depth(plb_onnx_node *n) {
 // ---------------------------------------------------------------------------- cutting, joining
 plb_status plb_onnx_map_concat(plb_onnx_node *n) {
     int axis;
-    PLB_TRY(plb_onnx_axis(plb_onnx_int(n, "axis", n->opset < 4 ? 1 : 0), plb_onnx_type(n, 0).shape.rank,
-                          &axis));
+    PLB_TRY(plb_onnx_axis(plb_onnx_int(n, "axis", n->opset < 4 ? 1 : 0),
+                          plb_onnx_type(n, 0).shape.rank, &axis));
     n->out[0] = n->n_in == 1 ? n->in[0] : plb_concat(n->graph, n->in, n->n_in, axis);
     return PLB_OK;
 }
@@ -364,8 +367,10 @@ plb_status plb_onnx_map_pad(plb_onnx_node *n) {
     int64_t pads[2 * PLB_MAX_RANK], axes[PLB_MAX_RANK];
     int count, n_axes = -1;
     const char *name = n->opset < 2 ? "paddings" : "pads";
-    if (n->opset < 11) PLB_TRY(plb_onnx_ints(n, name, pads, 2 * PLB_MAX_RANK, &count));
-    else PLB_TRY(plb_onnx_known_ints(n, 1, pads, 2 * PLB_MAX_RANK, &count));
+    if (n->opset < 11)
+        PLB_TRY(plb_onnx_ints(n, name, pads, 2 * PLB_MAX_RANK, &count));
+    else
+        PLB_TRY(plb_onnx_known_ints(n, 1, pads, 2 * PLB_MAX_RANK, &count));
     if (plb_onnx_given_in(n, 3)) PLB_TRY(plb_onnx_known_ints(n, 3, axes, PLB_MAX_RANK, &n_axes));
     int served = n_axes >= 0 ? n_axes : x.rank;
     if (count != 2 * served) return plb_fail(PLB_EINVAL, "%d pads of %d axes", count, served);

@@ -166,4 +166,3 @@ plb_status plb_onnx_values_of_sparse(plb_onnx *file, plb_arena *arena,
     out->bytes = dense;
     return PLB_OK;
 }
-

@@ -101,9 +101,12 @@ static plb_status scalar(reader *r, const uint8_t *end, ProtobufCType type, void
     PLB_TRY(varint(r, end, &value));
     int32_t narrow = (int32_t)(uint32_t)value;
     protobuf_c_boolean flag = value != 0;
-    if (size == 8) memcpy(to, &value, 8);
-    else if (type == PROTOBUF_C_TYPE_BOOL) memcpy(to, &flag, sizeof flag);
-    else memcpy(to, &narrow, 4);
+    if (size == 8)
+        memcpy(to, &value, 8);
+    else if (type == PROTOBUF_C_TYPE_BOOL)
+        memcpy(to, &flag, sizeof flag);
+    else
+        memcpy(to, &narrow, 4);
     return PLB_OK;
 }
 
@@ -191,8 +194,10 @@ static const ProtobufCFieldDescriptor *find(const ProtobufCMessageDescriptor *ki
     while (low < high) {
         unsigned middle = (low + high) / 2;
         if (kind->fields[middle].id == id) return &kind->fields[middle];
-        if (kind->fields[middle].id < id) low = middle + 1;
-        else high = middle;
+        if (kind->fields[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return NULL;
 }

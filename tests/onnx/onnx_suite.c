@@ -223,8 +223,7 @@ static plb_status ramp_inputs(const char *path, tensors *in) {
         int64_t count = plb_shape_count(&info.shape);
         size_t size = (size_t)count * plb_dtype_size(info.dtype);
         if (!(in->memory[i] = plb_alloc(size))) status = PLB_ENOMEM;
-        in->tensor[i] =
-            plb_tensor_dense(in->memory[i], info.dtype, &info.shape, (plb_layout){0});
+        in->tensor[i] = plb_tensor_dense(in->memory[i], info.dtype, &info.shape, (plb_layout){0});
         for (int64_t k = 0; k < count && !status; k++) {
             plb_store_f64(in->memory[i], info.dtype, k, (double)k / (double)count);
         }
@@ -289,11 +288,14 @@ int main(int argc, char **argv) {
     suite s = {0};
     int first = 1;
     for (; first < argc && argv[first][0] == '-'; first++) {
-        if (strcmp(argv[first], "--interp") == 0) s.interp = true;
-        else if (strcmp(argv[first], "--verbose") == 0) s.verbose = true;
+        if (strcmp(argv[first], "--interp") == 0)
+            s.interp = true;
+        else if (strcmp(argv[first], "--verbose") == 0)
+            s.verbose = true;
         else if (strcmp(argv[first], "--list") == 0 && first + 1 < argc) {
             s.list = fopen(argv[++first], "w");
-        } else first = argc;
+        } else
+            first = argc;
     }
     if (first >= argc) {
         fprintf(stderr, "usage: onnx_suite [--interp] [--verbose] [--list FILE] DIR...\n");

@@ -141,7 +141,8 @@ static void initialise(plb_variable *v, uint64_t seed) {
     uint64_t key = plb_hash_string(PLB_HASH_SEED, v->name) ^ seed * UINT64_C(0x9E3779B97F4A7C15);
     int64_t count = plb_shape_count(&v->type.shape);
     if (v->source) {
-        memcpy(v->data, v->source, plb_layout_bytes(&v->type.shape, v->type.dtype, (plb_layout){0}));
+        memcpy(v->data, v->source,
+               plb_layout_bytes(&v->type.shape, v->type.dtype, (plb_layout){0}));
         return;
     }
     if (v->init.kind == PLB_INIT_SEED) {

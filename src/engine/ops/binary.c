@@ -114,30 +114,30 @@ enum {
 };
 
 // op, kind, range of b in samples (of integers: b_low_int up to 9), da, db.
-#define OPS(X)                                                   \
-    X(add, INTS | COMMUTES, -1, 1, -9, pass, pass)               \
-    X(sub, INTS, -1, 1, -9, pass, negated)                       \
-    X(mul, INTS | COMMUTES, -1, 1, -9, mul_da, mul_db)           \
-    X(div, INTS | STEPS, 0.5, 2, 1, div_da, div_db)              \
-    X(pow, INTS | STEPS | POSITIVE, -2, 2, 0, pow_da, pow_db)    \
-    X(remainder, INTS | STEPS, 0.25, 0.5, 1, pass, remainder_db) \
-    X(min, INTS | COMMUTES, -1, 1, -9, min_da, min_db)           \
-    X(max, INTS | COMMUTES, -1, 1, -9, min_db, min_da)           \
-    X(prelu, 0, -1, 1, 0, prelu_da, prelu_db)                    \
-    X(relu_grad, 0, -1, 1, 0, relu_grad_da, NULL)                \
-    X(eq, INTS | FLAT | COMMUTES, -1, 1, -9, NULL, NULL)         \
-    X(ne, INTS | FLAT | COMMUTES, -1, 1, -9, NULL, NULL)         \
-    X(lt, INTS | FLAT, -1, 1, -9, NULL, NULL)                    \
-    X(le, INTS | FLAT, -1, 1, -9, NULL, NULL)                    \
-    X(gt, INTS | FLAT, -1, 1, -9, NULL, NULL)                    \
-    X(ge, INTS | FLAT, -1, 1, -9, NULL, NULL)                    \
+#define OPS(X)                                                      \
+    X(add, INTS | COMMUTES, -1, 1, -9, pass, pass)                  \
+    X(sub, INTS, -1, 1, -9, pass, negated)                          \
+    X(mul, INTS | COMMUTES, -1, 1, -9, mul_da, mul_db)              \
+    X(div, INTS | STEPS, 0.5, 2, 1, div_da, div_db)                 \
+    X(pow, INTS | STEPS | POSITIVE, -2, 2, 0, pow_da, pow_db)       \
+    X(remainder, INTS | STEPS, 0.25, 0.5, 1, pass, remainder_db)    \
+    X(min, INTS | COMMUTES, -1, 1, -9, min_da, min_db)              \
+    X(max, INTS | COMMUTES, -1, 1, -9, min_db, min_da)              \
+    X(prelu, 0, -1, 1, 0, prelu_da, prelu_db)                       \
+    X(relu_grad, 0, -1, 1, 0, relu_grad_da, NULL)                   \
+    X(eq, INTS | FLAT | COMMUTES, -1, 1, -9, NULL, NULL)            \
+    X(ne, INTS | FLAT | COMMUTES, -1, 1, -9, NULL, NULL)            \
+    X(lt, INTS | FLAT, -1, 1, -9, NULL, NULL)                       \
+    X(le, INTS | FLAT, -1, 1, -9, NULL, NULL)                       \
+    X(gt, INTS | FLAT, -1, 1, -9, NULL, NULL)                       \
+    X(ge, INTS | FLAT, -1, 1, -9, NULL, NULL)                       \
     X(bit_and, BITS | INTS | FLAT | COMMUTES, 0, 99, 0, NULL, NULL) \
     X(bit_or, BITS | INTS | FLAT | COMMUTES, 0, 99, 0, NULL, NULL)  \
     X(bit_xor, BITS | INTS | FLAT | COMMUTES, 0, 99, 0, NULL, NULL) \
-    X(shift_left, BITS | FLAT, 0, 5, 0, NULL, NULL)              \
-    X(shift_right, BITS | FLAT, 0, 5, 0, NULL, NULL)             \
-    X(and, LOGIC | FLAT | COMMUTES, 0, 1, 0, NULL, NULL)         \
-    X(or, LOGIC | FLAT | COMMUTES, 0, 1, 0, NULL, NULL)          \
+    X(shift_left, BITS | FLAT, 0, 5, 0, NULL, NULL)                 \
+    X(shift_right, BITS | FLAT, 0, 5, 0, NULL, NULL)                \
+    X(and, LOGIC | FLAT | COMMUTES, 0, 1, 0, NULL, NULL)            \
+    X(or, LOGIC | FLAT | COMMUTES, 0, 1, 0, NULL, NULL)             \
     X(xor, LOGIC | FLAT | COMMUTES, 0, 1, 0, NULL, NULL)
 
 typedef struct rule {

@@ -279,8 +279,7 @@ static plb_status check_operands(plb_op_id op, const plb_dtype *in) {
                         plb_dtype_name(in[first]), plb_dtype_name(in[first + 1]));
     }
     if (class_of(in[first]) & accepted(op)) return PLB_OK;
-    static const char *const words[] = {
-        [FLOAT] = "floats",
+    static const char *const words[] = {[FLOAT] = "floats",
                                         [INTEGER] = "integers",
                                         [FLOAT | INTEGER] = "numbers",
                                         [LOGIC] = "bool"};

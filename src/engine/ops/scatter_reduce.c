@@ -43,6 +43,13 @@ static plb_status ref(const plb_call *call) {
                                                     : put_min);
 }
 
+// Refused: what flows where elements meet depends on which of them won, and nobody needs it yet.
+static void grad(plb_graph *graph, int node, const plb_value *dout, const bool *needed,
+                 plb_value *din) {
+    (void)node, (void)dout, (void)needed, (void)din;
+    plb_graph_fail(graph, plb_fail(PLB_EUNSUPPORTED, "scatter_reduce has no gradient"));
+}
+
 static double flops(const plb_signature *s) {
     return (double)plb_shape_count(&s->in[2].shape);
 }
@@ -73,6 +80,7 @@ const plb_op plb_op_scatter_reduce = {
     .min_in = 3,
     .max_in = 3,
     .infer = infer,
+    .grad = grad,
     .flops = flops,
     .ref = ref,
     .describe = describe,

@@ -160,9 +160,9 @@ static void op_remainder(const plb_vec_args *v) {
     X(acosh, acoshf)    \
     X(atanh, atanhf)
 
-#define PLB_VEC_DEFINE(op, function)                                            \
-    static void op_##op(const plb_vec_args *v) {                                \
-        for (int64_t i = 0; i < v->n; i++) v->y[i] = function(v->a[i]);         \
+#define PLB_VEC_DEFINE(op, function)                                    \
+    static void op_##op(const plb_vec_args *v) {                        \
+        for (int64_t i = 0; i < v->n; i++) v->y[i] = function(v->a[i]); \
     }
 PLB_VEC_LIBM(PLB_VEC_DEFINE)
 #undef PLB_VEC_DEFINE
