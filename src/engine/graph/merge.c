@@ -3,6 +3,8 @@
 // which takes a device less time than a launch. Where steps of one kernel stand together
 // (schedule.c sees to that) and none of them touches what another writes, the kernel may make one
 // launch of them.
+#include <string.h>
+
 #include "base/core/alloc.h"
 #include "base/core/status.h"
 #include "engine/graph/plan.h"
@@ -71,7 +73,41 @@ static int run_of(const plb_plan *plan, int first, int end) {
     return n;
 }
 
-static plb_status merge_steps(plb_plan *plan, int first, int n, plb_part *parts, int *merged) {
+static bool same_operand(const plb_tensor *a, const plb_tensor *b) {
+    return a->dtype == b->dtype && !a->data == !b->data && plb_layout_equal(a->layout, b->layout);
+}
+
+// Whether one launch may do both: the same op and attributes on operands of the same kinds.
+static bool alike(const plb_plan *plan, const plb_step *a, const plb_step *b) {
+    const plb_node *x = &plan->graph->nodes[a->node], *y = &plan->graph->nodes[b->node];
+    if (x->op != y->op || a->call.n_in != b->call.n_in || a->call.n_out != b->call.n_out) {
+        return false;
+    }
+    const size_t attrs_bytes = plb_op_of(x->op)->attrs_bytes;
+    if (attrs_bytes && memcmp(x->attrs, y->attrs, attrs_bytes) != 0) return false;
+    for (int k = 0; k < a->call.n_in; k++) {
+        if (!same_operand(&a->call.in[k], &b->call.in[k])) return false;
+    }
+    for (int k = 0; k < a->call.n_out; k++) {
+        if (!same_operand(&a->call.out[k], &b->call.out[k])) return false;
+    }
+    return true;
+}
+
+// Puts the steps that are like the first right behind it; any order of a run's steps will do.
+static int gather(plb_plan *plan, int first, int end) {
+    int n = 1;
+    for (int i = first + 1; i < end; i++) {
+        if (!alike(plan, &plan->steps[first], &plan->steps[i])) continue;
+        plb_step swap = plan->steps[first + n];
+        plan->steps[first + n] = plan->steps[i];
+        plan->steps[i] = swap;
+        n++;
+    }
+    return n;
+}
+
+static plb_status merge_alike(plb_plan *plan, int first, int n, plb_part *parts, int *merged) {
     plb_step *step = &plan->steps[first];
     for (int i = 0; i < n; i++) parts[i] = (plb_part){&step[i].launch, &step[i].call};
     plb_status status = step->kernel->merge(plan->device, parts, n, &step->merged);
@@ -82,6 +118,17 @@ static plb_status merge_steps(plb_plan *plan, int first, int n, plb_part *parts,
     return PLB_OK;
 }
 
+static plb_status merge_run(plb_plan *plan, int first, int n, plb_part *parts, int *merged,
+                            int *launches) {
+    for (int i = first; i < first + n;) {
+        int same = gather(plan, i, first + n);
+        if (same > 1) PLB_TRY(merge_alike(plan, i, same, parts, merged));
+        *launches += plan->steps[i].n_merged > 0;
+        i += same;
+    }
+    return PLB_OK;
+}
+
 plb_status plb_plan_merge(plb_plan *plan) {
     int merged = 0, launches = 0;
     plb_part *parts = plb_alloc_array(MOST, sizeof *parts);
@@ -89,8 +136,7 @@ plb_status plb_plan_merge(plb_plan *plan) {
     if (!parts) return plb_fail(PLB_ENOMEM, "out of memory for a plan");
     for (int i = plan->n_prologue; i < plan->n_steps;) {
         int n = can_merge(&plan->steps[i]) ? run_of(plan, i, plan->n_steps) : 1;
-        if (n > 1) PLB_TRY_OUT(merge_steps(plan, i, n, parts, &merged));
-        launches += plan->steps[i].n_merged > 0;
+        if (n > 1) PLB_TRY_OUT(merge_run(plan, i, n, parts, &merged, &launches));
         i += n;
     }
     if (merged) {
