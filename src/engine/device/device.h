@@ -129,6 +129,8 @@ typedef struct plb_backend {
     const plb_kernel *const *(*kernels)(plb_op_id op);
     // Weights of convolutions are wanted in the layout of their values.
     bool spatial_weights;
+    // Images of at most so many channels are read by convolutions in whatever layout they come.
+    int image_channels;
     // The layout in which spatial ops of this device run best for these operands.
     plb_layout (*spatial_layout)(const plb_query *q);
     // Whether batch_norm_grad may get beta in place of y.

@@ -5,6 +5,7 @@
 #include "base/core/alloc.h"
 #include "base/core/status.h"
 #include "engine/graph/pass.h"
+#include "plumb/ops.h"
 
 typedef struct layouts {
     plb_rewrite rw;
@@ -95,44 +96,71 @@ enum { MAX_IN = 1024 };
 typedef struct wanted {
     plb_layout layout;
     unsigned in, out; // bit k: operand k is wanted in that layout, the others plain
-    bool as_is;       // inputs may come in any layout
+    unsigned any;     // bit k: operand k may come in any layout
+    bool as_is;       // all may
 } wanted;
-
-// A cast whose only reader is a spatial op writes the layout that this one wants, whatever it
-// reads: the cast of a program's input, where a reorder would be one more pass over it.
-static bool cast_for_reader(const layouts *l, const plb_node *node, wanted *w) {
-    const plb_rewrite *rw = &l->rw;
-    if (l->context->backend->host_memory || node->op != PLB_OP_cast) return false;
-    if (rw->uses[node->out] != 1 || rw->consumer[node->out] < 0) return false;
-    const plb_node *reader = &rw->from->nodes[rw->consumer[node->out]];
-    const plb_op *op = plb_op_of(reader->op);
-    if (!(op->flags & PLB_OP_SPATIAL)) return false;
-    const unsigned in = op->spatial_in || op->spatial_out ? op->spatial_in : 1u;
-    for (int k = 0; k < reader->n_in && k < 32; k++) {
-        if (reader->in[k] != node->out) continue;
-        if (!(in >> k & 1u)) return false;
-        *w = (wanted){.layout = spatial_choice(l, reader), .out = ~0u, .as_is = true};
-        return true;
-    }
-    return false;
-}
 
 static void add_weights(plb_op_id op, wanted *w) {
     if (op == PLB_OP_conv || op == PLB_OP_conv_input_grad) w->in |= 1u << 1;
     if (op == PLB_OP_conv_weight_grad) w->out |= 1u << 0;
 }
 
-static wanted wanted_layouts(const layouts *l, const plb_node *node) {
+// A convolution of an image takes it as it comes.
+static void add_image(const layouts *l, const plb_node *node, wanted *w) {
+    bool reads = node->op == PLB_OP_conv || node->op == PLB_OP_conv_weight_grad;
+    if (!reads || w->layout.kind != PLB_LAYOUT_NHWC) return;
+    const plb_conv_attrs *attrs = node->attrs;
+    const plb_type *x = &l->rw.from->values[node->in[0]].type;
+    bool image = x->shape.rank == 4 && x->shape.dim[1] <= l->context->backend->image_channels;
+    if (image && attrs->groups <= 1) w->any |= 1u << 0;
+}
+
+static wanted wanted_layouts(const layouts *l, const plb_node *node, int index);
+
+// The layout in which every reader of a cast's result wants it. False when they differ, or when a
+// reader takes what comes.
+static bool readers_agree(const layouts *l, const plb_node *cast, int index, plb_layout *out) {
+    const plb_graph *from = l->rw.from;
+    const int rank = from->values[cast->out].type.shape.rank;
+    bool any = false;
+    for (int i = index + 1; i < from->n_nodes; i++) {
+        const plb_node *reader = &from->nodes[i];
+        const unsigned flags = plb_op_of(reader->op)->flags;
+        for (int k = 0; k < reader->n_in && k < 32; k++) {
+            if (reader->in[k] != cast->out) continue;
+            if (flags & (PLB_OP_POINTWISE | PLB_OP_FOLLOWS | PLB_OP_STRIDED | PLB_OP_VIEW)) {
+                return false;
+            }
+            wanted w = wanted_layouts(l, reader, i);
+            if (w.any >> k & 1u) return false;
+            bool fits = w.in >> k & 1u && rank >= 3 && rank <= 5;
+            plb_layout layout = fits ? w.layout : (plb_layout){0};
+            if (any && !plb_layout_equal(layout, *out)) return false;
+            *out = layout;
+            any = true;
+        }
+    }
+    return any;
+}
+
+static wanted wanted_layouts(const layouts *l, const plb_node *node, int index) {
     const plb_op *op = plb_op_of(node->op);
     wanted w = {0};
     if (node->n_out == 0 || op->flags & PLB_OP_FRAME) return w;
-    if (cast_for_reader(l, node, &w)) return w;
+    // On a device a cast may turn the layout too, where a reorder would be one more pass.
+    if (node->op == PLB_OP_cast && !l->context->backend->host_memory &&
+        readers_agree(l, node, index, &w.layout)) {
+        w.out = ~0u;
+        w.as_is = true;
+        return w;
+    }
     if (op->flags & PLB_OP_SPATIAL) {
         w.layout = spatial_choice(l, node);
         bool given = op->spatial_in || op->spatial_out;
         w.in = given ? op->spatial_in : 1u;
         w.out = given ? op->spatial_out : ~0u;
         if (l->context->backend->spatial_weights) add_weights(node->op, &w);
+        add_image(l, node, &w);
     } else if (op->flags & (PLB_OP_POINTWISE | PLB_OP_FOLLOWS)) {
         w.layout = followed(l, node);
         w.in = w.out = ~0u;
@@ -145,7 +173,7 @@ static wanted wanted_layouts(const layouts *l, const plb_node *node) {
 static plb_value operand(layouts *l, const plb_node *node, int k, const wanted *w) {
     plb_value old = node->in[k];
     if (old < 0) return PLB_NONE;
-    if (w->as_is) return l->rw.map[old];
+    if (w->as_is || (k < 32 && w->any >> k & 1u)) return l->rw.map[old];
     int rank = l->rw.from->values[old].type.shape.rank;
     bool fits = (k < 32 ? w->in >> k & 1u : w->in == ~0u) && rank >= 3 && rank <= 5;
     int out_rank = node->n_out ? l->rw.from->values[node->out].type.shape.rank : 0;
@@ -157,7 +185,7 @@ static plb_value operand(layouts *l, const plb_node *node, int k, const wanted *
 static void place_node(layouts *l, int index) {
     plb_graph *to = l->rw.to;
     plb_node node = l->rw.from->nodes[index];
-    wanted w = wanted_layouts(l, &node);
+    wanted w = wanted_layouts(l, &node, index);
     plb_value few[64], *in = few;
     if (node.n_in > 64) in = plb_arena_alloc(to->arena, (size_t)node.n_in * sizeof *in);
     if (!in) {

@@ -64,5 +64,6 @@ const plb_backend plb_backend_cuda = {
     .capture_free = plb_cuda_capture_free,
     .kernels = plb_cuda_kernels,
     .spatial_weights = true,
+    .image_channels = 4,
     .spatial_layout = plb_cuda_spatial_layout,
 };
