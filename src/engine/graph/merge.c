@@ -77,6 +77,16 @@ static bool same_operand(const plb_tensor *a, const plb_tensor *b) {
     return a->dtype == b->dtype && !a->data == !b->data && plb_layout_equal(a->layout, b->layout);
 }
 
+// Whether the first operands' elements lie in the same order.
+static bool in_order(const plb_call *call) {
+    const plb_tensor *a = &call->in[0], *b = &call->out[0];
+    if (!call->n_in || !plb_shape_equal(&a->shape, &b->shape)) return false;
+    for (int i = 0; i < a->shape.rank; i++) {
+        if (a->shape.dim[i] > 1 && a->stride[i] != b->stride[i]) return false;
+    }
+    return true;
+}
+
 // Whether one launch may do both: the same op and attributes on operands of the same kinds.
 static bool alike(const plb_plan *plan, const plb_step *a, const plb_step *b) {
     const plb_node *x = &plan->graph->nodes[a->node], *y = &plan->graph->nodes[b->node];
@@ -85,6 +95,7 @@ static bool alike(const plb_plan *plan, const plb_step *a, const plb_step *b) {
     }
     const size_t attrs_bytes = plb_op_of(x->op)->attrs_bytes;
     if (attrs_bytes && memcmp(x->attrs, y->attrs, attrs_bytes) != 0) return false;
+    if (in_order(&a->call) != in_order(&b->call)) return false;
     for (int k = 0; k < a->call.n_in; k++) {
         if (!same_operand(&a->call.in[k], &b->call.in[k])) return false;
     }

@@ -9,13 +9,14 @@
 #include "engine/device/cuda/cuda.h"
 #include "engine/device/cuda/embedded.h"
 
-enum { THREADS = 256, WAVES = 16 };
+enum { THREADS = 256, WAVES = 16, SMALL = 1 << 20 };
 
 typedef struct pointwise {
     CUfunction vectors, elements;
     plb_cuda_grid vector_grid, element_grid;
     int n_out, n, vector;
-    bool is_cast;                                   // and nothing else
+    bool is_cast; // and nothing else
+    plb_op_id op;
     unsigned aligned_bytes[PLB_POINTWISE_OPERANDS]; // that an operand's address must divide by
     plb_pointwise_params params, element_params;
 } pointwise;
@@ -88,6 +89,7 @@ static plb_status prepare(const plb_query *q, const char *choice, plb_launch *ou
     s->n = q->n_out + q->n_in;
     s->vector = form.vector;
     s->is_cast = q->op == PLB_OP_cast;
+    s->op = q->op;
     s->params = params_of(&form, form.vector);
     s->element_params = params_of(&form, 1);
     s->vector_grid = grid_of(q->device, s->params.groups);
@@ -107,20 +109,66 @@ static plb_status prepare(const plb_query *q, const char *choice, plb_launch *ou
     return PLB_OK;
 }
 
-// Casts alike, of whole values whose elements lie in the same order.
-static plb_status merge(plb_device *device, const plb_part *parts, int n, plb_launch *out) {
-    const plb_tensor *from = &parts[0].call->in[0], *to = &parts[0].call->out[0];
-    bool fits = true;
-    for (int i = 0; i < n; i++) {
-        const plb_call *call = parts[i].call;
-        const pointwise *s = parts[i].launch->state;
-        fits &= s->is_cast && call->in[0].dtype == from->dtype && call->out[0].dtype == to->dtype &&
-                plb_layout_equal(call->in[0].layout, call->out[0].layout);
-    }
+// Casts between f32 and 16 bits whose elements lie in the same order on both sides.
+static bool is_plain_cast(const plb_part *part) {
+    const pointwise *s = part->launch->state;
+    const plb_tensor *from = &part->call->in[0], *to = &part->call->out[0];
     bool narrow = from->dtype == PLB_F32 && (to->dtype == PLB_BF16 || to->dtype == PLB_F16);
     bool widen = to->dtype == PLB_F32 && (from->dtype == PLB_BF16 || from->dtype == PLB_F16);
-    if (!fits || (!narrow && !widen)) return PLB_EUNSUPPORTED;
-    return plb_cuda_cast_many(device, parts, n, out);
+    if (!s->is_cast || (!narrow && !widen)) return false;
+    for (int i = 0; i < from->shape.rank; i++) {
+        if (from->shape.dim[i] > 1 && from->stride[i] != to->stride[i]) return false;
+    }
+    return true;
+}
+
+// The text of a part's kernel without vectors, which is the same for all sizes of its form.
+static plb_status source_of(const plb_part *part, plb_op_id op, plb_strbuf *text) {
+    const plb_call *call = part->call;
+    plb_query q = {.op = op,
+                   .attrs = call->attrs,
+                   .n_in = call->n_in,
+                   .n_out = call->n_out,
+                   .in = call->in,
+                   .out = call->out};
+    plb_pointwise_form form;
+    if (plb_pointwise_form_of(&q, &form)) return PLB_EUNSUPPORTED;
+    form.vector = 1;
+    plb_pointwise_source(&form, plb_cuda_pointwise_language, text);
+    return text->failed ? plb_fail(PLB_ENOMEM, "out of memory for a kernel") : PLB_OK;
+}
+
+static plb_status merge_small(plb_device *device, const plb_part *parts, int n, plb_launch *out) {
+    plb_pointwise_params *params = plb_alloc_array((size_t)n, sizeof *params);
+    plb_strbuf first = {0}, other = {0};
+    plb_status status = PLB_OK;
+    if (!params) return plb_fail(PLB_ENOMEM, "out of memory for a launch");
+    for (int i = 0; i < n; i++) {
+        const pointwise *s = parts[i].launch->state;
+        if (s->element_params.groups == 0 || s->element_params.groups > SMALL) {
+            PLB_TRY_OUT(PLB_EUNSUPPORTED);
+        }
+        PLB_TRY_OUT(source_of(&parts[i], s->op, i ? &other : &first));
+        if (i && strcmp(first.text, other.text) != 0) PLB_TRY_OUT(PLB_EUNSUPPORTED);
+        plb_strbuf_free(&other);
+        params[i] = s->element_params;
+        for (int k = 0; k < s->n; k++) {
+            params[i].data[k] =
+                k < s->n_out ? parts[i].call->out[k].data : parts[i].call->in[k - s->n_out].data;
+        }
+    }
+    status = plb_cuda_pointwise_many(device, first.text, params, n, out);
+out:
+    plb_strbuf_free(&first);
+    plb_strbuf_free(&other);
+    plb_free(params);
+    return status;
+}
+
+static plb_status merge(plb_device *device, const plb_part *parts, int n, plb_launch *out) {
+    bool casts = true;
+    for (int i = 0; i < n; i++) casts &= is_plain_cast(&parts[i]);
+    return casts ? plb_cuda_cast_many(device, parts, n, out) : merge_small(device, parts, n, out);
 }
 
 const plb_kernel plb_cuda_kernel_pointwise = {

@@ -37,10 +37,15 @@ typedef struct plb_pointwise_params {
 // pointwise_source.c. The form of a node; a reason why there is none, or NULL.
 const char *plb_pointwise_form_of(const plb_query *q, plb_pointwise_form *out);
 // Appends the kernel's text: functions "plb_pointwise" (vectors of form->vector) and
-// "plb_pointwise_1" (elements one by one, for addresses that vectors do not fit).
+// "plb_pointwise_1" (elements one by one, for addresses that vectors do not fit), and
+// "plb_pointwise_many" (the same for many nodes: params are a table in memory, one a row of blocks).
 // `language` is the text of kernels/pointwise.cuh.
 void plb_pointwise_source(const plb_pointwise_form *form, const char *language, plb_strbuf *text);
 
+// pointwise_many.c: one launch for small nodes of one program and form; `params` of each, with
+// addresses, for elements one by one.
+plb_status plb_cuda_pointwise_many(plb_device *device, const char *source,
+                                   const plb_pointwise_params *params, int n, plb_launch *out);
 // cast_many.c: one launch for casts from one dtype to another, f32 and a 16-bit float.
 plb_status plb_cuda_cast_many(plb_device *device, const plb_part *parts, int n, plb_launch *out);
 

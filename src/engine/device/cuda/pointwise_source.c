@@ -305,4 +305,15 @@ void plb_pointwise_source(const plb_pointwise_form *form, const char *language, 
     body(form, text);
     entry("plb_pointwise", form->vector, index, text);
     entry("plb_pointwise_1", 1, index, text);
+    plb_strbuf_printf(text,
+                      "extern \"C\" __global__ void __launch_bounds__(256) plb_pointwise_many("
+                      "const params *all) {\n"
+                      "    const params &p = all[blockIdx.y];\n"
+                      "    i64 step = (i64)gridDim.x * blockDim.x;\n"
+                      "    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.groups;\n"
+                      "         i += step) {\n"
+                      "        group<1, %s>(p, (%s)i);\n"
+                      "    }\n"
+                      "}\n",
+                      index, index);
 }
