@@ -66,4 +66,5 @@ const plb_backend plb_backend_cuda = {
     .spatial_weights = true,
     .image_channels = 4,
     .spatial_layout = plb_cuda_spatial_layout,
+    .takes_beta_for_y = true,
 };

@@ -32,6 +32,7 @@ struct plb_stream {
 
 struct plb_event {
     CUevent handle;
+    plb_device *device;
 };
 
 struct plb_capture {

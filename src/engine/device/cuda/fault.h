@@ -8,10 +8,11 @@
 #include "engine/device/cuda/cuda.h"
 #include "engine/device/cuda/kernels/own.h"
 
-// The note of a device; one for all its streams, made on first use. Stays for the process's life.
-PLB_MUST_USE plb_status plb_cuda_fault_of(plb_device *device, plb_fault **out);
-// PLB_EINVAL with the note's words where there is one, which is then forgotten. The device must
-// have nothing more to do.
+// The box of a device, in its memory; one for all its streams, made on first use. Stays for the
+// process's life.
+PLB_MUST_USE plb_status plb_cuda_fault_of(plb_device *device, plb_fault_box **out);
+// PLB_EINVAL with the note's words where there is one, which is then forgotten. Call it when the
+// work in question has ended.
 PLB_MUST_USE plb_status plb_cuda_fault_take(plb_device *device);
 
 #endif

@@ -2,6 +2,9 @@
 // Batch normalisation, forward (in training and with given statistics) and gradient. Channels last
 // goes by rows, split over the device; other layouts by one block a channel.
 #include "engine/device/cuda/kernels/norm.h"
+#include <stdio.h>
+#include <string.h>
+
 #include "base/core/status.h"
 #include "engine/device/cuda/own.h"
 #include "engine/ops/norm.h"
@@ -49,10 +52,11 @@ static plb_norm_params params_of(const plb_query *q, const norm_operands *o) {
     const plb_norm_attrs *attrs = q->attrs;
     const plb_epilogue *e = &attrs->epilogue;
     const bool grad = q->op == PLB_OP_batch_norm_grad, given = q->op != PLB_OP_batch_norm;
+    const plb_tensor *beta = &q->in[grad && q->n_in > 6 ? 6 : 2];
     plb_norm_params p = {.eps = attrs->eps,
                          .act = plb_own_act((int)e->activation, e->alpha, e->beta),
                          .gamma_type = (int)q->in[grad ? 2 : 1].dtype,
-                         .beta_type = (int)q->in[2].dtype,
+                         .beta_type = (int)beta->dtype,
                          .mean_type = given ? (int)q->in[3].dtype : 0,
                          .variance_type = given ? (int)q->in[4].dtype : 0};
     plb_own_planes planes;
@@ -65,58 +69,90 @@ static plb_norm_params params_of(const plb_query *q, const norm_operands *o) {
     return p;
 }
 
-// Blocks of `columns` x rows threads over vectors of `width` channels. `rows_each`: of a thread, at
-// least; `waves`: blocks for each multiprocessor, at most.
-static plb_cuda_grid rows_grid(const plb_query *q, const plb_norm_params *p, int width,
-                               int rows_each, int waves) {
+// Blocks of `columns` x rows threads over vectors of `width` channels; down the rows as many as
+// `resident` blocks allow, with `rows_each` for a thread at least.
+static plb_cuda_grid rows_grid(const plb_norm_params *p, int width, int rows_each,
+                               int64_t resident) {
     const int vectors = (p->c + width - 1) / width;
     const int columns = vectors <= 64 ? vectors : 32;
     const int rows = PLB_NORM_THREADS / columns;
     const int across = (vectors + columns - 1) / columns;
     const int64_t per_block = (int64_t)rows * rows_each;
     int64_t down = (p->rows + per_block - 1) / per_block;
-    const int64_t most = (int64_t)q->device->sm_count * waves / across + 1;
-    if (down > most) down = most;
+    if (down > resident / across) down = resident / across;
     if (down > 65535) down = 65535;
+    if (down < 1) down = 1;
     return (plb_cuda_grid){.blocks = {(unsigned)across, (unsigned)down},
                            .threads = {(unsigned)columns, (unsigned)rows}};
 }
 
-enum { SUMS_ROWS = 8, SUMS_WAVES = 4, APPLY_ROWS = 4, APPLY_WAVES = 8 };
+enum { SUMS_ROWS = 4, APPLY_ROWS = 2 };
 
+// The functions of the two passes, and of what adds up between them.
 typedef struct names {
-    const char *sums, *finish, *apply; // sums NULL: nothing to sum up
+    char sums[40], finish[40], apply[40]; // sums "": nothing to sum up
 } names;
 
-static plb_status add_steps(const plb_query *q, plb_own *own, plb_own_list *list,
-                            const plb_norm_params *p, int width, const names *n) {
-    const plb_dtype dtype = q->in[0].dtype;
-    if (n->sums) {
-        plb_cuda_grid sums = rows_grid(q, p, width, SUMS_ROWS, SUMS_WAVES);
-        sums.blocks[1] = (unsigned)p->splits;
-        PLB_TRY(plb_own_add(own, list, n->sums, dtype, sums));
-        const unsigned blocks = (unsigned)((p->c + PLB_NORM_FINISH - 1) / PLB_NORM_FINISH);
-        plb_cuda_grid finish = {.blocks = {blocks}, .threads = {PLB_NORM_FINISH, PLB_NORM_FINISH}};
-        PLB_TRY(plb_own_add(own, list, n->finish, dtype, finish));
-    }
-    return plb_own_add(own, list, n->apply, dtype, rows_grid(q, p, width, APPLY_ROWS, APPLY_WAVES));
+static bool given(const plb_query *q, int k) {
+    return k < q->n_in && !plb_own_absent(&q->in[k]);
 }
 
-static plb_status prepare_rows(const plb_query *q, plb_own *own, const plb_norm_params *p) {
-    static const names wide[] = {
-        {"norm_sums_wide", "norm_finish", "norm_apply_wide"},
-        {"norm_grad_sums_wide", "norm_grad_finish", "norm_grad_apply_wide"},
-        {NULL, NULL, "norm_infer_wide"},
-    };
-    static const names any[] = {
-        {"norm_sums", "norm_finish", "norm_apply"},
-        {"norm_grad_sums", "norm_grad_finish", "norm_grad_apply"},
-        {NULL, NULL, "norm_infer"},
-    };
-    const int kind = q->op == PLB_OP_batch_norm ? 0 : q->op == PLB_OP_batch_norm_grad ? 1 : 2;
-    const int width = 16 / (int)plb_dtype_size(q->in[0].dtype);
-    PLB_TRY(add_steps(q, own, &own->any, p, 1, &any[kind]));
-    return p->c % width ? PLB_OK : add_steps(q, own, &own->aligned, p, width, &wide[kind]);
+static names names_of(const plb_query *q, bool wide) {
+    names n = {"", "norm_finish", "norm_infer"};
+    if (q->op == PLB_OP_batch_norm) {
+        snprintf(n.sums, sizeof n.sums, "norm_sums");
+        snprintf(n.apply, sizeof n.apply, "norm_apply");
+    } else if (q->op == PLB_OP_batch_norm_grad) {
+        const char *mask = given(q, 5) ? "_by_y" : given(q, 6) ? "_by_x" : "";
+        snprintf(n.sums, sizeof n.sums, "norm_grad_sums%s", mask);
+        snprintf(n.finish, sizeof n.finish, "norm_grad_finish");
+        snprintf(n.apply, sizeof n.apply, "norm_grad_apply%s", q->n_out > 3 ? "" : mask);
+    }
+    if (wide && *n.sums) strcat(n.sums, "_wide");
+    if (wide) strcat(n.apply, "_wide");
+    return n;
+}
+
+static plb_status add_steps(const plb_query *q, plb_own *own, plb_own_list *list,
+                            const plb_norm_params *p, bool wide) {
+    const plb_dtype dtype = q->in[0].dtype;
+    const int width = wide ? 16 / (int)plb_dtype_size(dtype) : 1;
+    const names n = names_of(q, wide);
+    int64_t resident;
+    if (*n.sums) {
+        plb_cuda_grid sums = rows_grid(p, width, SUMS_ROWS, 1);
+        sums.blocks[1] = (unsigned)p->splits;
+        PLB_TRY(plb_own_add(own, list, n.sums, dtype, sums));
+        const unsigned blocks = (unsigned)((p->c + PLB_NORM_FINISH - 1) / PLB_NORM_FINISH);
+        plb_cuda_grid finish = {.blocks = {blocks}, .threads = {PLB_NORM_FINISH, PLB_NORM_FINISH}};
+        PLB_TRY(plb_own_add(own, list, n.finish, dtype, finish));
+    }
+    PLB_TRY(plb_own_resident(own, n.apply, dtype, PLB_NORM_THREADS, &resident));
+    return plb_own_add(own, list, n.apply, dtype, rows_grid(p, width, APPLY_ROWS, resident));
+}
+
+// Both lists split the rows alike, as the better one likes it.
+static plb_status set_splits(const plb_query *q, plb_own *own, plb_norm_params *p, bool wide,
+                             plb_launch *out) {
+    const plb_dtype dtype = q->in[0].dtype;
+    const names n = names_of(q, wide);
+    int64_t resident;
+    if (!*n.sums) return PLB_OK;
+    PLB_TRY(plb_own_resident(own, n.sums, dtype, PLB_NORM_THREADS, &resident));
+    const int width = wide ? 16 / (int)plb_dtype_size(dtype) : 1;
+    p->splits = (int32_t)rows_grid(p, width, SUMS_ROWS, resident).blocks[1];
+    memcpy(own->params.bytes, p, sizeof *p);
+    const size_t size = dtype == PLB_F64 ? sizeof(double) : sizeof(float);
+    out->workspace_bytes = (2 * (size_t)p->splits + 4) * (size_t)p->c * size;
+    return PLB_OK;
+}
+
+static plb_status prepare_rows(const plb_query *q, plb_own *own, plb_norm_params *p,
+                               plb_launch *out) {
+    const bool wide = p->c % (16 / (int)plb_dtype_size(q->in[0].dtype)) == 0;
+    PLB_TRY(set_splits(q, own, p, wide, out));
+    PLB_TRY(add_steps(q, own, &own->any, p, false));
+    return wide ? add_steps(q, own, &own->aligned, p, true) : PLB_OK;
 }
 
 static plb_status prepare_planes(const plb_query *q, plb_own *own, const plb_norm_params *p) {
@@ -132,27 +168,17 @@ static plb_status prepare_planes(const plb_query *q, plb_own *own, const plb_nor
 static plb_status prepare(const plb_query *q, const char *choice, plb_launch *out) {
     const norm_operands o = operands_of(q);
     plb_norm_params p = params_of(q, &o);
-    const bool rows = by_rows(&o);
-    const int width = 16 / (int)plb_dtype_size(q->in[0].dtype);
-    const plb_cuda_grid sums = rows_grid(q, &p, p.c % width ? 1 : width, SUMS_ROWS, SUMS_WAVES);
-    if (rows) p.splits = (int32_t)sums.blocks[1];
     plb_own *own;
     PLB_TRY(plb_own_begin(q, choice, &p, sizeof p, out, &own));
     const double count = (double)plb_shape_count(&q->in[0].shape);
     const double size = (double)plb_dtype_size(q->in[0].dtype);
-    out->flops = (q->op == PLB_OP_batch_norm        ? 7
-                  : q->op == PLB_OP_batch_norm_grad ? 11
-                                                    : 4) *
-                 count;
-    if (rows && q->op != PLB_OP_batch_norm_infer) {
-        const size_t vectors = 2 * (size_t)p.splits + 4;
-        const size_t wide = q->in[0].dtype == PLB_F64 ? 8 : 4;
-        out->workspace_bytes = vectors * (size_t)p.c * wide;
-    }
+    const bool grad = q->op == PLB_OP_batch_norm_grad;
+    out->flops = (grad ? 11 : q->op == PLB_OP_batch_norm ? 7 : 4) * count;
     // What the second pass reads again.
     if (q->op == PLB_OP_batch_norm) out->bytes += count * size;
-    if (q->op == PLB_OP_batch_norm_grad) out->bytes += (q->n_in > 5 ? 3 : 2) * count * size;
-    return plb_own_end(out, rows ? prepare_rows(q, own, &p) : prepare_planes(q, own, &p));
+    if (grad) out->bytes += (given(q, 5) && q->n_out < 4 ? 3 : 2) * count * size;
+    return plb_own_end(out,
+                       by_rows(&o) ? prepare_rows(q, own, &p, out) : prepare_planes(q, own, &p));
 }
 
 const plb_kernel plb_cuda_kernel_norm = {

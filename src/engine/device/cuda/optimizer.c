@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // sgd and adam on plain values.
 #include "engine/device/cuda/kernels/optimizer.h"
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/alloc.h"
 #include "base/core/status.h"
 #include "engine/device/cuda/own.h"
 #include "plumb/ops.h"
@@ -64,5 +68,96 @@ static plb_status prepare(const plb_query *q, const char *choice, plb_launch *ou
     return plb_own_end(out, add_steps(q, own, p.count));
 }
 
+// ---------------------------------------------------------------------------- many at once
+typedef struct many {
+    plb_device *device;
+    CUfunction function;
+    plb_cuda_grid grid;
+    void *pieces; // on the device
+} many;
+
+static void release_many(void *state) {
+    many *m = state;
+    plb_cuda_free(m->device, m->pieces);
+    plb_free(m);
+}
+
+static plb_status run_many(void *state, const plb_call *call, plb_stream *stream) {
+    many *m = state;
+    (void)call;
+    return plb_cuda_launch(stream, m->function, &m->grid, (void *[]){&m->pieces});
+}
+
+static int64_t count_of(const plb_part *part) {
+    return plb_shape_count(&part->call->in[0].shape);
+}
+
+static plb_optimizer_piece piece_of(const plb_part *part, int like_w, int64_t begin) {
+    const plb_call *call = part->call;
+    const plb_own *own = part->launch->state;
+    const int64_t size = (int64_t)plb_dtype_size(call->in[0].dtype), left = count_of(part) - begin;
+    plb_optimizer_piece piece = {{.fault = NULL}, {0}, 1, 0};
+    memcpy(&piece.p, own->params.bytes, sizeof piece.p);
+    piece.p.count = left < PLB_OPTIMIZER_CHUNK ? left : PLB_OPTIMIZER_CHUNK;
+    for (int k = 0; k < call->n_in; k++) {
+        const char *data = call->in[k].data;
+        piece.at.in[k] = data && k < like_w ? data + begin * size : data;
+        if (k < like_w) piece.aligned &= (uintptr_t)piece.at.in[k] % 16 == 0;
+    }
+    for (int k = 0; k < call->n_out; k++) {
+        piece.at.out[k] = (char *)call->out[k].data + begin * size;
+        piece.aligned &= (uintptr_t)piece.at.out[k] % 16 == 0;
+    }
+    return piece;
+}
+
+static plb_status send_pieces(many *m, const plb_part *parts, int n, int like_w, int64_t n_pieces) {
+    const size_t bytes = (size_t)n_pieces * sizeof(plb_optimizer_piece);
+    plb_optimizer_piece *pieces = plb_alloc(bytes);
+    if (!pieces) return plb_fail(PLB_ENOMEM, "out of memory for optimizer steps");
+    int64_t at = 0;
+    for (int i = 0; i < n; i++) {
+        for (int64_t begin = 0; begin < count_of(&parts[i]); begin += PLB_OPTIMIZER_CHUNK) {
+            pieces[at++] = piece_of(&parts[i], like_w, begin);
+        }
+    }
+    plb_status status = plb_cuda_alloc(m->device, bytes, &m->pieces);
+    if (!status) {
+        status = plb_cuda_check(cuMemcpyHtoD((CUdeviceptr)(uintptr_t)m->pieces, pieces, bytes),
+                                "copy a table");
+    }
+    plb_free(pieces);
+    return status;
+}
+
+// One launch for the updates of all variables of a network.
+static plb_status merge(plb_device *device, const plb_part *parts, int n, plb_launch *out) {
+    const plb_dtype dtype = parts[0].call->in[0].dtype;
+    const int n_in = parts[0].call->n_in;
+    const bool is_adam = n_in > SGD_LR + 1;
+    int64_t n_pieces = 0;
+    for (int i = 0; i < n; i++) {
+        if (parts[i].call->in[0].dtype != dtype || parts[i].call->n_in != n_in) {
+            return plb_fail(PLB_EUNSUPPORTED, "cuda: optimizer steps of several kinds");
+        }
+        n_pieces += (count_of(&parts[i]) + PLB_OPTIMIZER_CHUNK - 1) / PLB_OPTIMIZER_CHUNK;
+    }
+    if (!n_pieces) return plb_fail(PLB_EUNSUPPORTED, "cuda: nothing to update");
+    char name[48];
+    snprintf(name, sizeof name, "plb_%s_many_%s", is_adam ? "adam" : "sgd", plb_dtype_name(dtype));
+    many *m = plb_alloc(sizeof *m);
+    if (!m) return plb_fail(PLB_ENOMEM, "out of memory for optimizer steps");
+    *m = (many){.device = device,
+                .grid = {.blocks = {(unsigned)n_pieces}, .threads = {PLB_OPTIMIZER_THREADS}}};
+    plb_status status = plb_cuda_function(device, name, &m->function);
+    if (!status) status = send_pieces(m, parts, n, is_adam ? ADAM_LR : SGD_LR, n_pieces);
+    if (status) {
+        release_many(m);
+        return status;
+    }
+    *out = (plb_launch){.state = m, .release = release_many, .run = run_many};
+    return PLB_OK;
+}
+
 const plb_kernel plb_cuda_kernel_optimizer = {
-    .name = "step", .op = PLB_OP_sgd, .refuse = refuse, .prepare = prepare};
+    .name = "step", .op = PLB_OP_sgd, .refuse = refuse, .prepare = prepare, .merge = merge};

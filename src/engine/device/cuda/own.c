@@ -12,6 +12,27 @@ _Static_assert((int)PLB_CODE_F64 == (int)PLB_F64 && (int)PLB_CODE_BF16 == (int)P
                    (int)PLB_CODE_I64 == (int)PLB_I64 && (int)PLB_CODE_BOOL == (int)PLB_BOOL,
                "kernels know dtypes by these numbers");
 
+// Code made for compute capability 9.0 or later begins by waiting for the kernel in front of it
+// (begin in own.cuh), and so may be launched before that has ended.
+static plb_status launch(const plb_own_step *step, plb_stream *stream, void **params) {
+    if (!step->early) return plb_cuda_launch(stream, step->function, &step->grid, params);
+    const plb_cuda_grid *g = &step->grid;
+    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
+    early.value.programmaticStreamSerializationAllowed = 1;
+    const CUlaunchConfig config = {.gridDimX = g->blocks[0] ? g->blocks[0] : 1,
+                                   .gridDimY = g->blocks[1] ? g->blocks[1] : 1,
+                                   .gridDimZ = g->blocks[2] ? g->blocks[2] : 1,
+                                   .blockDimX = g->threads[0] ? g->threads[0] : 1,
+                                   .blockDimY = g->threads[1] ? g->threads[1] : 1,
+                                   .blockDimZ = g->threads[2] ? g->threads[2] : 1,
+                                   .sharedMemBytes = g->shared_bytes,
+                                   .hStream = stream->handle,
+                                   .attrs = &early,
+                                   .numAttrs = 1};
+    return plb_cuda_check(cuLaunchKernelEx(&config, step->function, params, NULL),
+                          "launch a kernel");
+}
+
 static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
     plb_own *own = state;
     plb_operands at = {.workspace = call->workspace, .fault = own->fault};
@@ -27,7 +48,7 @@ static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
     const plb_own_list *list = own->aligned.n && bits % 16 == 0 ? &own->aligned : &own->any;
     void *params[] = {&at, own->params.bytes};
     for (int i = 0; i < list->n; i++) {
-        PLB_TRY(plb_cuda_launch(stream, list->step[i].function, &list->step[i].grid, params));
+        PLB_TRY(launch(&list->step[i], stream, params));
     }
     return PLB_OK;
 }
@@ -56,7 +77,7 @@ plb_status plb_own_begin(const plb_query *q, const char *choice, const void *par
     if (size_bytes > PLB_OWN_PARAMS || q->n_in > PLB_OPERANDS_IN || q->n_out > PLB_OPERANDS_OUT) {
         return plb_fail(PLB_EUNSUPPORTED, "cuda: %s: too many operands", plb_op_of(q->op)->name);
     }
-    plb_fault *fault;
+    plb_fault_box *fault;
     PLB_TRY(plb_cuda_fault_of(q->device, &fault));
     plb_own *made = plb_alloc(sizeof *made);
     if (!made) return plb_fail(PLB_ENOMEM, "out of memory for a kernel");
@@ -70,24 +91,44 @@ plb_status plb_own_begin(const plb_query *q, const char *choice, const void *par
     return PLB_OK;
 }
 
-plb_status plb_own_add(plb_own *own, plb_own_list *list, const char *name, plb_dtype dtype,
-                       plb_cuda_grid grid) {
+static plb_status function_of(const plb_own *own, const char *name, plb_dtype dtype,
+                              CUfunction *out) {
     char full[96];
     if (dtype == PLB_DTYPE_COUNT) {
         snprintf(full, sizeof full, "plb_%s", name);
     } else {
         snprintf(full, sizeof full, "plb_%s_%s", name, plb_dtype_name(dtype));
     }
-    if (list->n == PLB_OWN_STEPS) return plb_fail(PLB_EBROKEN, "cuda: %s: too many steps", full);
+    return plb_cuda_function(own->device, full, out);
+}
+
+plb_status plb_own_resident(const plb_own *own, const char *name, plb_dtype dtype, int threads,
+                            int64_t *out_blocks) {
+    CUfunction function;
+    int blocks = 0;
+    PLB_TRY(function_of(own, name, dtype, &function));
+    PLB_TRY(plb_cuda_check(
+        cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, threads, 0), name));
+    *out_blocks = (int64_t)(blocks < 1 ? 1 : blocks) * own->device->sm_count;
+    return PLB_OK;
+}
+
+plb_status plb_own_add(plb_own *own, plb_own_list *list, const char *name, plb_dtype dtype,
+                       plb_cuda_grid grid) {
+    if (list->n == PLB_OWN_STEPS) return plb_fail(PLB_EBROKEN, "cuda: %s: too many steps", name);
     plb_own_step *step = &list->step[list->n];
-    PLB_TRY(plb_cuda_function(own->device, full, &step->function));
+    PLB_TRY(function_of(own, name, dtype, &step->function));
+    int version = 0;
+    PLB_TRY(plb_cuda_check(
+        cuFuncGetAttribute(&version, CU_FUNC_ATTRIBUTE_PTX_VERSION, step->function), name));
+    step->early = own->device->major >= 9 && version >= 90;
     step->grid = grid;
     list->n++;
     if (grid.shared_bytes <= 48 << 10) return PLB_OK;
     return plb_cuda_check(cuFuncSetAttribute(step->function,
                                              CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                              (int)grid.shared_bytes),
-                          full);
+                          name);
 }
 
 plb_status plb_own_end(plb_launch *launch, plb_status status) {

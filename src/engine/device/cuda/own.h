@@ -14,6 +14,7 @@ enum { PLB_OWN_STEPS = 6, PLB_OWN_PARAMS = 1536 };
 typedef struct plb_own_step {
     CUfunction function;
     plb_cuda_grid grid;
+    bool early; // may be launched before the kernel in front of it has ended
 } plb_own_step;
 
 typedef struct plb_own_list {
@@ -23,7 +24,7 @@ typedef struct plb_own_list {
 
 typedef struct plb_own {
     plb_device *device;
-    plb_fault *fault;
+    plb_fault_box *fault;
     // Launches for operands that begin at any element, and those for operands that all begin at a
     // multiple of 16 bytes; where there are none of these, the others serve.
     plb_own_list any, aligned;
@@ -41,6 +42,10 @@ PLB_MUST_USE plb_status plb_own_begin(const plb_query *q, const char *choice, co
 // PLB_DTYPE_COUNT). After a failure the launch is released and `out` must not be used.
 PLB_MUST_USE plb_status plb_own_add(plb_own *own, plb_own_list *list, const char *name,
                                     plb_dtype dtype, plb_cuda_grid grid);
+// How many blocks of a function (its name as in plb_own_add) the device holds at once: a grid of so
+// many that strides over its work has no last, half-empty wave.
+PLB_MUST_USE plb_status plb_own_resident(const plb_own *own, const char *name, plb_dtype dtype,
+                                         int threads, int64_t *out_blocks);
 // Ends a prepare: releases the launch where `status` is a failure, and returns `status`.
 PLB_MUST_USE plb_status plb_own_end(plb_launch *launch, plb_status status);
 

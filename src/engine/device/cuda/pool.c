@@ -147,20 +147,49 @@ static int width_of(const plb_query *q) {
     return 16 / (int)plb_dtype_size(q->out[0].dtype);
 }
 
-// One window for the whole plane, channels last: a block sums its channels over all pixels.
+// One window for the whole plane, channels last.
 static bool is_global(const plb_query *q, const plb_pool_params *p) {
-    return q->op == PLB_OP_adaptive_avg_pool && p->out[0] * p->out[1] * p->out[2] == 1 &&
-           p->n <= 65535 && plb_own_channels_last(&q->in[0]) && plb_own_channels_last(&q->out[0]);
+    const bool adaptive =
+        q->op == PLB_OP_adaptive_avg_pool || q->op == PLB_OP_adaptive_avg_pool_grad;
+    return adaptive && p->out[0] * p->out[1] * p->out[2] == 1 && p->n <= 65535 &&
+           plb_own_channels_last(&q->in[0]) && plb_own_channels_last(&q->out[0]);
 }
 
+// Forward a block sums its channels over all pixels; backward all pixels get the same.
 static plb_status add_global(const plb_query *q, plb_own *own, const plb_pool_params *p,
                              bool wide) {
+    const plb_dtype dtype = q->out[0].dtype;
+    plb_own_list *list = wide ? &own->aligned : &own->any;
+    if (is_gradient(q->op)) {
+        return plb_own_add(own, list, wide ? "spread_pool_wide" : "spread_pool", dtype,
+                           plb_cuda_pool_grid(q, p->count / (wide ? width_of(q) : 1)));
+    }
     const int vectors = p->c / (wide ? width_of(q) : 1), columns = vectors < 16 ? vectors : 16;
     const plb_cuda_grid grid = {
         .blocks = {(unsigned)((vectors + columns - 1) / columns), (unsigned)p->n},
         .threads = {(unsigned)columns, (unsigned)(PLB_POOL_THREADS / columns)}};
-    return plb_own_add(own, wide ? &own->aligned : &own->any,
-                       wide ? "global_pool_wide" : "global_pool", q->out[0].dtype, grid);
+    return plb_own_add(own, list, wide ? "global_pool_wide" : "global_pool", dtype, grid);
+}
+
+// A window of 2x2 or 3x3 pixels side by side, each with a pixel of x inside.
+static int square_of(const plb_query *q, const plb_pool_params *p) {
+    const int k = p->kernel[1];
+    const bool fits = q->op == PLB_OP_max_pool && p->in[0] == 1 && p->kernel[0] == 1 &&
+                      p->pad[0] == 0 && (k == 2 || k == 3) && p->kernel[2] == k &&
+                      p->dilation[1] == 1 && p->dilation[2] == 1;
+    if (!fits) return 0;
+    for (int axis = 1; axis < PLB_POOL_AXES; axis++) {
+        for (int out = 0; out < p->out[axis]; out++) {
+            if (!has_pixel(p, axis, out)) return 0;
+        }
+    }
+    return k;
+}
+
+static const char *function_of(const plb_query *q, const plb_pool_params *p, bool wide) {
+    const int square = wide ? square_of(q, p) : 0;
+    if (square) return square == 2 ? "max_pool_2x2" : "max_pool_3x3";
+    return wide ? wide_name_of(q->op) : name_of(q->op);
 }
 
 static plb_status add_steps(const plb_query *q, plb_own *own, const plb_pool_params *p, bool wide) {
@@ -171,7 +200,7 @@ static plb_status add_steps(const plb_query *q, plb_own *own, const plb_pool_par
     const plb_cuda_grid one = {.blocks = {1}, .threads = {1}};
     if (max_grad) PLB_TRY(plb_own_add(own, list, "pool_clear_flag", PLB_DTYPE_COUNT, one));
     const plb_cuda_grid grid = plb_cuda_pool_grid(q, p->count / (wide ? width_of(q) : 1));
-    PLB_TRY(plb_own_add(own, list, wide ? wide_name_of(q->op) : name_of(q->op), dtype, grid));
+    PLB_TRY(plb_own_add(own, list, function_of(q, p, wide), dtype, grid));
     if (!max_grad) return PLB_OK;
     const plb_cuda_grid strays = plb_cuda_pool_grid(q, (int64_t)p->n * p->c);
     return plb_own_add(own, list, "max_pool_strays", dtype, strays);

@@ -108,10 +108,20 @@ static int power_up_to(int64_t n, int most) {
     return power;
 }
 
-// Threads along cells: a power of two. Few outputs want their cells split over blocks, as many as
-// fill the device.
+// Few outputs want their cells split over blocks, as many as fill the device. `each`: cells that a
+// block should have at least.
+static int splits_of(const plb_query *q, const plb_reduce_params *p, int64_t across, int64_t each) {
+    enum { WAVES = 8 };
+    int64_t splits = p->cells / each;
+    const int64_t room = (int64_t)q->device->sm_count * WAVES / (across ? across : 1);
+    if (splits > room) splits = room;
+    if (splits > PLB_REDUCE_SPLITS) splits = PLB_REDUCE_SPLITS;
+    return splits < 1 ? 1 : (int)splits;
+}
+
+// A table of `lanes` threads for each output, a power of two.
 static plb_cuda_grid grid_of(const plb_query *q, plb_reduce_params *p) {
-    enum { WAVES = 8, CELLS_EACH = 4 };
+    enum { WAVES = 32, CELLS_EACH = 4 };
     const int64_t worth = p->cells / CELLS_EACH;
     int lanes = power_up_to(worth < 1 ? 1 : worth, PLB_REDUCE_THREADS);
     if (!p->cells_inner) {
@@ -120,44 +130,97 @@ static plb_cuda_grid grid_of(const plb_query *q, plb_reduce_params *p) {
     }
     const int rows = PLB_REDUCE_THREADS / lanes;
     const int64_t across = (p->outputs + rows - 1) / rows;
-    const int64_t room = (int64_t)q->device->sm_count * WAVES / (across ? across : 1);
-    int64_t splits = p->cells / ((int64_t)lanes * CELLS_EACH * 4);
-    if (splits > room) splits = room;
-    if (splits > 1024) splits = 1024;
-    p->splits = splits < 1 ? 1 : (int32_t)splits;
-    const unsigned blocks = plb_cuda_blocks(q->device, across, 1, 4 * WAVES);
+    p->splits = splits_of(q, p, across, (int64_t)lanes * CELLS_EACH * 4);
+    const unsigned blocks = plb_cuda_blocks(q->device, across, 1, WAVES);
     return (plb_cuda_grid){.blocks = {blocks, (unsigned)p->splits},
                            .threads = {(unsigned)(p->cells_inner ? lanes : rows),
                                        (unsigned)(p->cells_inner ? rows : lanes)}};
+}
+
+static int width_of(const plb_query *q) {
+    return 16 / (int)plb_dtype_size(q->in[0].dtype);
+}
+
+// Whether sums can take 16 bytes at once: of the cells of an output, or of outputs side by side.
+static bool is_wide(const plb_query *q, const plb_reduce_params *p) {
+    const bool sum = p->fold == PLB_FOLD_SUM || p->fold == PLB_FOLD_MEAN;
+    if (!sum || !plb_dtype_is_float(q->in[0].dtype) || p->cell_rank != 1) return false;
+    const int width = width_of(q), last = p->kept_rank - 1;
+    if (p->cells_inner) {
+        for (int i = 0; i <= last; i++) {
+            if (p->kept_in[i] % width) return false;
+        }
+        return p->cell_in[0] == 1 && p->cells % width == 0;
+    }
+    for (int i = 0; i < last; i++) {
+        if (p->kept_in[i] % width) return false;
+    }
+    return p->kept_in[last] == 1 && p->kept_dim[last] % width == 0 && p->cell_in[0] % width == 0;
+}
+
+static plb_cuda_grid wide_grid(const plb_query *q, plb_reduce_params *p) {
+    enum { WAVES = 32 };
+    const int width = width_of(q);
+    if (p->cells_inner) {
+        const int64_t vectors = p->cells / width;
+        const int lanes = power_up_to(vectors < 4 ? 1 : vectors / 2, PLB_REDUCE_THREADS);
+        const int rows = PLB_REDUCE_THREADS / lanes;
+        const int64_t across = (p->outputs + rows - 1) / rows;
+        p->splits = splits_of(q, p, across, (int64_t)lanes * width * 4);
+        const unsigned blocks = plb_cuda_blocks(q->device, across, 1, WAVES);
+        return (plb_cuda_grid){.blocks = {blocks, (unsigned)p->splits},
+                               .threads = {(unsigned)lanes, (unsigned)rows}};
+    }
+    const int64_t vectors = p->outputs / width;
+    const int columns = vectors < 32 ? (int)vectors : 32, rows = PLB_REDUCE_THREADS / columns;
+    const int64_t across = (vectors + columns - 1) / columns;
+    p->splits = splits_of(q, p, across, (int64_t)rows * 4);
+    return (plb_cuda_grid){.blocks = {(unsigned)across, (unsigned)p->splits},
+                           .threads = {(unsigned)columns, (unsigned)rows}};
 }
 
 static const char *refuse(const plb_query *q) {
     return plb_own_refuse(q);
 }
 
-static plb_status add_steps(const plb_query *q, plb_own *own, const plb_reduce_params *p,
-                            plb_cuda_grid grid) {
-    if (p->outputs == 0) return PLB_OK;
-    char name[64], splits[80];
+static plb_status add_list(const plb_query *q, plb_own *own, plb_own_list *list,
+                           const plb_reduce_params *p, const char *name, plb_cuda_grid grid) {
+    char splits[96];
     const bool integers = !plb_dtype_is_float(q->in[0].dtype);
+    PLB_TRY(plb_own_add(own, list, name, PLB_DTYPE_COUNT, grid));
+    if (p->splits == 1) return PLB_OK;
+    snprintf(splits, sizeof splits, "splits_of_%s_%s", stem_of((plb_fold)p->fold),
+             integers ? "integers" : plb_dtype_name(q->in[0].dtype));
+    const int64_t rows = PLB_REDUCE_THREADS / PLB_REDUCE_SPLIT_LANES;
+    const plb_cuda_grid second = {.blocks = {(unsigned)((p->outputs + rows - 1) / rows)},
+                                  .threads = {(unsigned)rows, PLB_REDUCE_SPLIT_LANES}};
+    return plb_own_add(own, list, splits, PLB_DTYPE_COUNT, second);
+}
+
+static plb_status add_steps(const plb_query *q, plb_own *own, const plb_reduce_params *p,
+                            plb_cuda_grid narrow, plb_cuda_grid wide) {
+    char name[64];
+    const bool integers = !plb_dtype_is_float(q->in[0].dtype);
+    if (p->outputs == 0) return PLB_OK;
+    narrow.blocks[1] = (unsigned)p->splits;
     snprintf(name, sizeof name, "%s_%s", stem_of((plb_fold)p->fold),
              integers ? "integers" : plb_dtype_name(q->in[0].dtype));
-    snprintf(splits, sizeof splits, "splits_of_%s", name);
-    PLB_TRY(plb_own_add(own, &own->any, name, PLB_DTYPE_COUNT, grid));
-    if (p->splits == 1) return PLB_OK;
-    const unsigned blocks = plb_cuda_blocks(q->device, p->outputs, PLB_REDUCE_THREADS, 4);
-    const plb_cuda_grid second = {.blocks = {blocks}, .threads = {PLB_REDUCE_THREADS}};
-    return plb_own_add(own, &own->any, splits, PLB_DTYPE_COUNT, second);
+    PLB_TRY(add_list(q, own, &own->any, p, name, narrow));
+    if (!wide.blocks[0]) return PLB_OK;
+    snprintf(name, sizeof name, "%s_%s", p->cells_inner ? "sum_rows" : "sum_columns",
+             plb_dtype_name(q->in[0].dtype));
+    return add_list(q, own, &own->aligned, p, name, wide);
 }
 
 static plb_status prepare(const plb_query *q, const char *choice, plb_launch *out) {
     plb_reduce_params p = params_of(q);
-    const plb_cuda_grid grid = grid_of(q, &p);
+    const plb_cuda_grid narrow = grid_of(q, &p);
+    const plb_cuda_grid wide = is_wide(q, &p) && p.outputs ? wide_grid(q, &p) : (plb_cuda_grid){0};
     plb_own *own;
     PLB_TRY(plb_own_begin(q, choice, &p, sizeof p, out, &own));
     out->flops = (double)plb_shape_count(&q->in[0].shape);
     if (p.splits > 1) out->workspace_bytes = (size_t)p.splits * (size_t)p.outputs * 16;
-    return plb_own_end(out, add_steps(q, own, &p, grid));
+    return plb_own_end(out, add_steps(q, own, &p, narrow, wide));
 }
 
 const plb_kernel plb_cuda_kernel_reduce = {

@@ -32,6 +32,20 @@ static plb_cuda_grid grid_of(const plb_query *q, int64_t rows, int64_t width) {
                            .threads = {(unsigned)threads}};
 }
 
+// Rows that a warp can hold in registers, 16 bytes at a time.
+static plb_status add_warps(const plb_query *q, plb_own *own, const plb_norm_rows_params *p) {
+    const int width = 16 / (int)plb_dtype_size(q->in[0].dtype);
+    const int vectors = (p->width / width + 31) / 32; // of a lane
+    if (p->width % width || vectors > 8) return PLB_OK;
+    const char *name = vectors <= 1   ? "layer_norm_warps1"
+                       : vectors <= 2 ? "layer_norm_warps2"
+                       : vectors <= 4 ? "layer_norm_warps4"
+                                      : "layer_norm_warps8";
+    const plb_cuda_grid grid = {.blocks = {plb_cuda_blocks(q->device, p->rows, 8, WAVES)},
+                                .threads = {32, 8}};
+    return plb_own_add(own, &own->aligned, name, q->in[0].dtype, grid);
+}
+
 static plb_status prepare_layer(const plb_query *q, const char *choice, plb_launch *out) {
     const plb_norm_attrs *attrs = q->attrs;
     const plb_shape *x = &q->in[0].shape;
@@ -46,8 +60,9 @@ static plb_status prepare_layer(const plb_query *q, const char *choice, plb_laun
     PLB_TRY(plb_own_begin(q, choice, &p, sizeof p, out, &own));
     out->flops = 7 * (double)plb_shape_count(x);
     if (!plb_shape_count(x)) return PLB_OK;
-    return plb_own_end(out, plb_own_add(own, &own->any, "layer_norm", q->in[0].dtype,
-                                        grid_of(q, p.rows, p.width)));
+    plb_status status =
+        plb_own_add(own, &own->any, "layer_norm", q->in[0].dtype, grid_of(q, p.rows, p.width));
+    return plb_own_end(out, status ? status : add_warps(q, own, &p));
 }
 
 static plb_status prepare_group(const plb_query *q, const char *choice, plb_launch *out) {

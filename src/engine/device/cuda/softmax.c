@@ -17,6 +17,19 @@ static const char *refuse(const plb_query *q) {
     return plb_own_refuse(q);
 }
 
+// Lines that a warp can hold in registers, 16 bytes at a time.
+static plb_status add_registers(const plb_query *q, plb_own *own, const plb_softmax_params *p) {
+    const int width = 16 / (int)plb_dtype_size(q->out[0].dtype);
+    const int vectors = (p->extent / width + 31) / 32; // of a lane
+    if (p->inner > 1 || p->extent % width || vectors > 4) return PLB_OK;
+    char name[64];
+    snprintf(name, sizeof name, "%s_registers%d", plb_op_of(q->op)->name,
+             vectors > 2 ? 4 : vectors);
+    const plb_cuda_grid grid = {.blocks = {plb_cuda_blocks(q->device, p->lines, WARPS, WAVES)},
+                                .threads = {32, WARPS}};
+    return plb_own_add(own, &own->aligned, name, q->out[0].dtype, grid);
+}
+
 static plb_status add_step(const plb_query *q, plb_own *own, const plb_softmax_params *p) {
     if (p->lines == 0 || p->extent == 0) return PLB_OK;
     const char *how = p->inner > 1 ? "threads" : p->extent > LONG ? "blocks" : "warps";
@@ -30,7 +43,8 @@ static plb_status add_step(const plb_query *q, plb_own *own, const plb_softmax_p
     grid.blocks[0] = plb_cuda_blocks(q->device, p->lines, lines_each, WAVES);
     char name[64];
     snprintf(name, sizeof name, "%s_%s", plb_op_of(q->op)->name, how);
-    return plb_own_add(own, &own->any, name, q->out[0].dtype, grid);
+    PLB_TRY(plb_own_add(own, &own->any, name, q->out[0].dtype, grid));
+    return add_registers(q, own, p);
 }
 
 static plb_status prepare(const plb_query *q, const char *choice, plb_launch *out) {

@@ -35,10 +35,10 @@ plb_status plb_cuda_wait(plb_stream *stream) {
 }
 
 plb_status plb_cuda_event_new(plb_device *device, plb_event **out) {
-    (void)device;
     *out = NULL;
     plb_event *event = plb_alloc(sizeof *event);
     if (!event) return plb_fail(PLB_ENOMEM, "out of memory for an event");
+    event->device = device;
     plb_status status =
         plb_cuda_check(cuEventCreate(&event->handle, CU_EVENT_DEFAULT), "make an event");
     if (status) {
@@ -64,7 +64,8 @@ plb_status plb_cuda_wait_event(plb_stream *stream, plb_event *event) {
 }
 
 plb_status plb_cuda_wait_for(plb_event *event) {
-    return plb_cuda_check(cuEventSynchronize(event->handle), "wait for the device");
+    PLB_TRY(plb_cuda_check(cuEventSynchronize(event->handle), "wait for the device"));
+    return plb_cuda_fault_take(event->device);
 }
 
 plb_status plb_cuda_elapsed_ns(const plb_event *from, const plb_event *to, int64_t *out_ns) {

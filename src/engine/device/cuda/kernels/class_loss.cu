@@ -215,6 +215,7 @@ __device__ static void nll_grad(const plb_operands &at, const plb_loss_params &p
 #define PLB_LOSS_KERNEL(name, threads, body)                         \
     PLB_GLOBAL void __launch_bounds__(threads)                       \
         plb_##name(const plb_operands at, const plb_loss_params p) { \
+        begin();                                                     \
         body;                                                        \
     }
 #define PLB_LOSS(T, dtype)                                                      \

@@ -125,6 +125,7 @@ __device__ static void scatter_begin(const plb_operands &at, const plb_index_par
 
 // The last element in row-major order wins the place that it goes to.
 PLB_GLOBAL void plb_scatter_choose(const plb_operands at, const plb_index_params p) {
+    begin();
     PLB_STRIDE_LOOP(n, p.indices) {
         const int64_t to = index_at(at, p, (const int64_t *)at.in[1], n);
         if (to < 0) continue;
@@ -190,6 +191,7 @@ __device__ static void scatter_add_floats(const plb_operands &at, const plb_inde
 }
 
 PLB_GLOBAL void plb_scatter_add_integers(const plb_operands at, const plb_index_params p) {
+    begin();
     const int dtype = p.dtype;
     scatter_add<int64_t>(
         at, p, [=](const void *data, int64_t i) { return load_integer(data, dtype, i); },
@@ -204,6 +206,7 @@ __device__ static bool is_zero(const void *data, int dtype, int64_t i) {
 // One block counts its way through x.
 PLB_GLOBAL void __launch_bounds__(PLB_NONZERO_THREADS)
     plb_nonzero(const plb_operands at, const plb_index_params p) {
+    begin();
     __shared__ int of_warp[PLB_NONZERO_THREADS / 32];
     int64_t *rows = (int64_t *)at.out[0];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -233,6 +236,7 @@ PLB_GLOBAL void __launch_bounds__(PLB_NONZERO_THREADS)
 }
 
 PLB_GLOBAL void plb_iota(const plb_operands at, const plb_index_params p) {
+    begin();
     PLB_STRIDE_LOOP(i, p.count) {
         const int64_t value = i / p.inner % p.extent;
         if (is_float(p.dtype)) {
@@ -246,6 +250,7 @@ PLB_GLOBAL void plb_iota(const plb_operands at, const plb_index_params p) {
 #define PLB_INDEX_KERNEL(name, body)                                  \
     PLB_GLOBAL void __launch_bounds__(PLB_INDEX_THREADS)              \
         plb_##name(const plb_operands at, const plb_index_params p) { \
+        begin();                                                      \
         body;                                                         \
     }
 #define PLB_UNITS(bytes, Unit)                                          \

@@ -174,10 +174,12 @@ __device__ static void backward(const plb_operands &at, const plb_pool_params &p
 #define PLB_INTERPOLATE(T, dtype)                                                      \
     PLB_GLOBAL void __launch_bounds__(PLB_POOL_THREADS)                                \
         plb_interpolate_##dtype(const plb_operands at, const plb_pool_params p) {      \
+        begin();                                                                       \
         forward<T>(at, p);                                                             \
     }                                                                                  \
     PLB_GLOBAL void __launch_bounds__(PLB_POOL_THREADS)                                \
         plb_interpolate_grad_##dtype(const plb_operands at, const plb_pool_params p) { \
+        begin();                                                                       \
         backward<T>(at, p);                                                            \
     }
 PLB_EACH_FLOAT(PLB_INTERPOLATE)

@@ -87,6 +87,7 @@ __device__ static void scan_threads(const plb_operands &at, const plb_line_param
 #define PLB_SCAN(name, function, Cells)                              \
     PLB_GLOBAL void __launch_bounds__(PLB_LINE_THREADS)              \
         plb_##name(const plb_operands at, const plb_line_params p) { \
+        begin();                                                     \
         function<Cells>(at, p);                                      \
     }
 PLB_SCAN(cumsum_blocks_float, scan_blocks, float_cells)
@@ -131,6 +132,7 @@ __device__ static void copy_element(const plb_operands &at, int dtype, int64_t t
 // order of their places. What pads comes last.
 PLB_GLOBAL void __launch_bounds__(PLB_SORT_THREADS)
     plb_sort_lines(const plb_operands at, const plb_line_params p) {
+    begin();
     extern __shared__ uint64_t keys[];
     uint32_t *places = (uint32_t *)(keys + p.padded);
     const int64_t line = blockIdx.x, first = first_of(p, line);

@@ -6,7 +6,8 @@
 // a third kernel adds up in f64, in a fixed order: the same bits in every run.
 //
 // Sums are taken about the first row of a channel, which keeps the variance of data with a large
-// mean.
+// mean. The second pass goes from the last row to the first: what the first pass read last is still
+// in the cache.
 #include "engine/device/cuda/kernels/norm.h"
 
 #include "engine/device/cuda/kernels/own.cuh"
@@ -120,6 +121,22 @@ __device__ static void statistics(const plb_operands &at, const plb_norm_params 
     put_partials<A, W>(p, sum, square, (A *)at.workspace);
 }
 
+// y = x scale + shift, from the statistics as they are stored: the gradient, which gets those,
+// finds the same y and so the same mask of a ReLU.
+template <typename A>
+__device__ static void affine_of(double gamma, double beta, A mean, A inv_std, A *scale, A *shift) {
+    const double factor = gamma * (double)inv_std;
+    *scale = (A)factor;
+    *shift = (A)(beta - (double)mean * factor);
+}
+
+__device__ static float fused(float a, float b, float c) {
+    return fmaf(a, b, c);
+}
+__device__ static double fused(double a, double b, double c) {
+    return fma(a, b, c);
+}
+
 // From the sums about `origin` to mean, 1 / std and the two factors of the channel.
 template <typename A>
 __device__ static void finish_channel(const plb_operands &at, const plb_norm_params &p, int channel,
@@ -128,10 +145,8 @@ __device__ static void finish_channel(const plb_operands &at, const plb_norm_par
     double variance = sums.second / m - d * d;
     if (variance < 0) variance = 0; // a NaN stays
     const double r = 1 / sqrt(variance + p.eps), mean = origin + d;
-    const double gamma = load_float(at.in[1], p.gamma_type, channel);
-    const double beta = load_float(at.in[2], p.beta_type, channel);
-    *scale = (A)(gamma * r);
-    *shift = (A)(beta - mean * gamma * r);
+    affine_of(load_float(at.in[1], p.gamma_type, channel),
+              load_float(at.in[2], p.beta_type, channel), (A)mean, (A)r, scale, shift);
     if (at.out[1]) ((A *)at.out[1])[channel] = (A)mean;
     if (at.out[2]) ((A *)at.out[2])[channel] = (A)r;
 }
@@ -163,7 +178,7 @@ __device__ static void apply_rows(const plb_operands &at, const plb_norm_params 
         A value[UNROLL][W], other[UNROLL][W] = {};
 #pragma unroll
         for (int k = 0; k < UNROLL; k++) {
-            const int64_t offset = (row + k * here.step) * p.c;
+            const int64_t offset = (p.rows - 1 - row - k * here.step) * p.c;
             if (row + k * here.step >= p.rows) continue;
             load_wide<T, W>(x + offset, value[k]);
             if (residual) load_wide<T, W>(residual + offset, other[k]);
@@ -174,9 +189,9 @@ __device__ static void apply_rows(const plb_operands &at, const plb_norm_params 
             A out[W];
 #pragma unroll
             for (int i = 0; i < W; i++) {
-                out[i] = activated(p.act, value[k][i] * scale[i] + shift[i] + other[k][i]);
+                out[i] = activated(p.act, fused(value[k][i], scale[i], shift[i]) + other[k][i]);
             }
-            store_narrow<T, W>(y + (row + k * here.step) * p.c, out);
+            store_narrow<T, W>(y + (p.rows - 1 - row - k * here.step) * p.c, out);
         }
     }
 }
@@ -187,9 +202,9 @@ __device__ static void apply(const plb_operands &at, const plb_norm_params &p) {
     const place<W> here(p);
     const A *factors = factors_of<A>(at, p.splits, p.c);
     A scale[W] = {}, shift[W] = {};
-    for (int i = 0; i < W && here.live; i++) {
-        scale[i] = factors[here.channel + i];
-        shift[i] = factors[p.c + here.channel + i];
+    if (here.live) {
+        load_vector<A, W>(factors, PLB_CODE_F32, here.channel, scale);
+        load_vector<A, W>(factors + p.c, PLB_CODE_F32, here.channel, shift);
     }
     apply_rows<T, W>(at, p, (const T *)at.in[3], scale, shift);
 }
@@ -218,18 +233,38 @@ __device__ static void infer(const plb_operands &at, const plb_norm_params &p) {
 }
 
 // ---------------------------------------------------------------------------- gradient
-// With d = dy where y > 0: sums of d and of d (x - mean). Writes d where others need it.
+// Where the ReLU's y was positive: by y itself, or by x where beta is given.
+enum { MASK_NONE, MASK_Y, MASK_X };
+
+// The y of W channels, for its sign: x scale + shift.
 template <typename T, int W>
+__device__ static void mask_factors(const plb_operands &at, const plb_norm_params &p, int channel,
+                                    wide<T> (&scale)[W], wide<T> (&shift)[W]) {
+    wide<T> gamma[W], beta[W], mean[W], inv_std[W];
+    load_vector<T, W>(at.in[2], p.gamma_type, channel, gamma);
+    load_vector<T, W>(at.in[6], p.beta_type, channel, beta);
+    load_vector<T, W>(at.in[3], p.mean_type, channel, mean);
+    load_vector<T, W>(at.in[4], p.variance_type, channel, inv_std);
+#pragma unroll
+    for (int i = 0; i < W; i++) {
+        affine_of((double)gamma[i], (double)beta[i], mean[i], inv_std[i], &scale[i], &shift[i]);
+    }
+}
+
+// With d = dy where y > 0: sums of d and of d (x - mean). Writes d where others need it.
+template <typename T, int W, int Mask>
 __device__ static void grad_sums(const plb_operands &at, const plb_norm_params &p) {
     typedef wide<T> A;
     enum { UNROLL = 2 };
     const place<W> here(p);
     const T *x = (const T *)at.in[0] + here.channel, *dy = (const T *)at.in[1] + here.channel;
-    const T *y = at.in[5] ? (const T *)at.in[5] + here.channel : nullptr;
+    const T *y = (const T *)at.in[5] + here.channel;
     T *masked = at.out[3] ? (T *)at.out[3] + here.channel : nullptr;
     A mean[W] = {}, sum[W] = {}, product[W] = {};
-    for (int i = 0; i < W && here.live; i++) {
-        mean[i] = (A)load_float(at.in[3], p.mean_type, here.channel + i);
+    A scale[W] = {}, shift[W] = {};
+    if (here.live) {
+        load_vector<T, W>(at.in[3], p.mean_type, here.channel, mean);
+        if (Mask == MASK_X) mask_factors<T, W>(at, p, here.channel, scale, shift);
     }
     for (int64_t row = here.row; row < p.rows && here.live; row += UNROLL * here.step) {
         A value[UNROLL][W] = {}, d[UNROLL][W] = {}, mask[UNROLL][W] = {};
@@ -239,14 +274,17 @@ __device__ static void grad_sums(const plb_operands &at, const plb_norm_params &
             if (row + k * here.step >= p.rows) continue;
             load_wide<T, W>(x + offset, value[k]);
             load_wide<T, W>(dy + offset, d[k]);
-            if (y) load_wide<T, W>(y + offset, mask[k]);
+            if (Mask == MASK_Y) load_wide<T, W>(y + offset, mask[k]);
         }
 #pragma unroll
         for (int k = 0; k < UNROLL; k++) {
             if (row + k * here.step >= p.rows) continue;
 #pragma unroll
             for (int i = 0; i < W; i++) {
-                if (y && !(mask[k][i] > 0)) d[k][i] = 0;
+                if (Mask == MASK_X) {
+                    mask[k][i] = fused(value[k][i], scale[i], shift[i]);
+                }
+                if (Mask != MASK_NONE && !(mask[k][i] > 0)) d[k][i] = 0;
                 sum[i] += d[k][i];
                 product[i] += d[k][i] * (value[k][i] - mean[i]);
             }
@@ -281,7 +319,7 @@ __device__ static void finish_grad(const plb_operands &at, const plb_norm_params
     for (int i = 0; i < 4; i++) factors[i * p.c + channel] = factor[i];
 }
 
-template <typename T, int W>
+template <typename T, int W, int Mask>
 __device__ static void grad_apply(const plb_operands &at, const plb_norm_params &p) {
     typedef wide<T> A;
     enum { UNROLL = 2 };
@@ -290,22 +328,25 @@ __device__ static void grad_apply(const plb_operands &at, const plb_norm_params 
     const T *x = (const T *)at.in[0] + here.channel;
     // What grad_sums masked needs no mask any more.
     const T *dy = (const T *)(at.out[3] ? at.out[3] : at.in[1]) + here.channel;
-    const T *y = at.in[5] && !at.out[3] ? (const T *)at.in[5] + here.channel : nullptr;
+    const T *y = (const T *)at.in[5] + here.channel;
     T *dx = (T *)at.out[0] + here.channel;
-    const A *factors = factors_of<A>(at, p.splits, p.c) + here.channel;
+    const A *factors = factors_of<A>(at, p.splits, p.c);
     A factor[4][W];
+#pragma unroll
     for (int k = 0; k < 4; k++) {
-        for (int i = 0; i < W; i++) factor[k][i] = factors[k * p.c + i];
+        load_vector<A, W>(factors + (int64_t)k * p.c, PLB_CODE_F32, here.channel, factor[k]);
     }
+    A scale[W] = {}, shift[W] = {};
+    if (Mask == MASK_X) mask_factors<T, W>(at, p, here.channel, scale, shift);
     for (int64_t row = here.row; row < p.rows; row += UNROLL * here.step) {
         A value[UNROLL][W] = {}, d[UNROLL][W] = {}, mask[UNROLL][W] = {};
 #pragma unroll
         for (int k = 0; k < UNROLL; k++) {
-            const int64_t offset = (row + k * here.step) * p.c;
+            const int64_t offset = (p.rows - 1 - row - k * here.step) * p.c;
             if (row + k * here.step >= p.rows) continue;
             load_wide<T, W>(x + offset, value[k]);
             load_wide<T, W>(dy + offset, d[k]);
-            if (y) load_wide<T, W>(y + offset, mask[k]);
+            if (Mask == MASK_Y) load_wide<T, W>(y + offset, mask[k]);
         }
 #pragma unroll
         for (int k = 0; k < UNROLL; k++) {
@@ -313,11 +354,14 @@ __device__ static void grad_apply(const plb_operands &at, const plb_norm_params 
             A out[W];
 #pragma unroll
             for (int i = 0; i < W; i++) {
-                const A on = y && !(mask[k][i] > 0) ? (A)0 : d[k][i];
+                if (Mask == MASK_X) {
+                    mask[k][i] = fused(value[k][i], scale[i], shift[i]);
+                }
+                const A on = Mask == MASK_NONE || mask[k][i] > 0 ? d[k][i] : (A)0;
                 const A centred = value[k][i] - factor[3][i];
                 out[i] = factor[0][i] * on + (factor[1][i] * centred + factor[2][i]);
             }
-            store_narrow<T, W>(dx + (row + k * here.step) * p.c, out);
+            store_narrow<T, W>(dx + (p.rows - 1 - row - k * here.step) * p.c, out);
         }
     }
 }
@@ -340,7 +384,7 @@ __device__ static void apply_plane(const plb_operands &at, const plb_norm_params
     const int channel = blockIdx.x;
     for (int i = threadIdx.x; i < p.rows; i += blockDim.x) {
         const walk w(p, i);
-        A value = widen(((const T *)at.in[0])[w.offset(p, 0, channel)]) * scale + shift;
+        A value = fused(widen(((const T *)at.in[0])[w.offset(p, 0, channel)]), scale, shift);
         if (z) value += widen(z[w.offset(p, 2, channel)]);
         ((T *)at.out[0])[w.offset(p, 1, channel)] = narrow<T>(activated(p.act, value));
     }
@@ -374,11 +418,12 @@ __device__ static void infer_plane(const plb_operands &at, const plb_norm_params
 }
 
 template <typename T>
-__device__ static wide<T> masked_at(const plb_operands &at, const plb_norm_params &p,
-                                    const walk &w) {
+__device__ static wide<T> masked_at(const plb_operands &at, const plb_norm_params &p, const walk &w,
+                                    wide<T> value, wide<T> scale, wide<T> shift) {
     const int channel = blockIdx.x;
     const T *y = (const T *)at.in[5];
     if (y && !(widen(y[w.offset(p, 2, channel)]) > 0)) return 0;
+    if (at.in[6] && !(fused(value, scale, shift) > 0)) return 0;
     return widen(((const T *)at.in[1])[w.offset(p, 1, channel)]);
 }
 
@@ -388,10 +433,13 @@ __device__ static void grad_plane(const plb_operands &at, const plb_norm_params 
     const int channel = blockIdx.x;
     const T *x = (const T *)at.in[0];
     const A mean = (A)load_float(at.in[3], p.mean_type, channel);
+    A scale[1] = {}, shift[1] = {};
+    if (at.in[6]) mask_factors<T, 1>(at, p, channel, scale, shift);
     double sum = 0, product = 0;
     for (int i = threadIdx.x; i < p.rows; i += blockDim.x) {
         const walk w(p, i);
-        const A d = masked_at<T>(at, p, w), value = widen(x[w.offset(p, 0, channel)]);
+        const A value = widen(x[w.offset(p, 0, channel)]),
+                d = masked_at<T>(at, p, w, value, scale[0], shift[0]);
         sum += (double)d, product += (double)(d * (value - mean));
     }
     const pair sums = {block_sum(sum), block_sum(product)};
@@ -400,7 +448,8 @@ __device__ static void grad_plane(const plb_operands &at, const plb_norm_params 
     __syncthreads();
     for (int i = threadIdx.x; i < p.rows; i += blockDim.x) {
         const walk w(p, i);
-        const A d = masked_at<T>(at, p, w), value = widen(x[w.offset(p, 0, channel)]);
+        const A value = widen(x[w.offset(p, 0, channel)]),
+                d = masked_at<T>(at, p, w, value, scale[0], shift[0]);
         const A out = factor[0] * d + (factor[1] * (value - mean) + factor[2]);
         if (at.out[0]) ((T *)at.out[0])[w.offset(p, 3, channel)] = narrow<T>(out);
         if (at.out[3]) ((T *)at.out[3])[w.offset(p, 4, channel)] = narrow<T>(d);
@@ -411,26 +460,35 @@ __device__ static void grad_plane(const plb_operands &at, const plb_norm_params 
 #define PLB_NORM_KERNEL(name, body)                                  \
     PLB_GLOBAL void __launch_bounds__(1024)                          \
         plb_##name(const plb_operands at, const plb_norm_params p) { \
+        begin();                                                     \
         body;                                                        \
     }
-#define PLB_NORM_ROWS(name, function, T, dtype)                                     \
+#define PLB_NORM_ROWS(name, dtype, wide_function, function)                         \
     PLB_GLOBAL void __launch_bounds__(PLB_NORM_THREADS)                             \
         plb_##name##_wide_##dtype(const plb_operands at, const plb_norm_params p) { \
-        function<T, width_of<T>::value>(at, p);                                     \
+        begin();                                                                    \
+        wide_function(at, p);                                                       \
     }                                                                               \
     PLB_GLOBAL void __launch_bounds__(PLB_NORM_THREADS)                             \
         plb_##name##_##dtype(const plb_operands at, const plb_norm_params p) {      \
-        function<T, 1>(at, p);                                                      \
+        begin();                                                                    \
+        function(at, p);                                                            \
     }
-#define PLB_NORM(T, dtype)                                           \
-    PLB_NORM_ROWS(norm_sums, statistics, T, dtype)                   \
-    PLB_NORM_ROWS(norm_apply, apply, T, dtype)                       \
-    PLB_NORM_ROWS(norm_infer, infer, T, dtype)                       \
-    PLB_NORM_ROWS(norm_grad_sums, grad_sums, T, dtype)               \
-    PLB_NORM_ROWS(norm_grad_apply, grad_apply, T, dtype)             \
-    PLB_NORM_KERNEL(norm_finish_##dtype, finish<T>(at, p))           \
-    PLB_NORM_KERNEL(norm_grad_finish_##dtype, finish_grad<T>(at, p)) \
-    PLB_NORM_KERNEL(norm_plane_##dtype, forward_plane<T>(at, p))     \
-    PLB_NORM_KERNEL(norm_infer_plane_##dtype, infer_plane<T>(at, p)) \
+#define PLB_NORM_GRADS(suffix, mask, T, dtype)                                               \
+    PLB_NORM_ROWS(norm_grad_sums##suffix, dtype, (grad_sums<T, width_of<T>::value, mask>),   \
+                  (grad_sums<T, 1, mask>))                                                   \
+    PLB_NORM_ROWS(norm_grad_apply##suffix, dtype, (grad_apply<T, width_of<T>::value, mask>), \
+                  (grad_apply<T, 1, mask>))
+#define PLB_NORM(T, dtype)                                                                   \
+    PLB_NORM_ROWS(norm_sums, dtype, (statistics<T, width_of<T>::value>), (statistics<T, 1>)) \
+    PLB_NORM_ROWS(norm_apply, dtype, (apply<T, width_of<T>::value>), (apply<T, 1>))          \
+    PLB_NORM_ROWS(norm_infer, dtype, (infer<T, width_of<T>::value>), (infer<T, 1>))          \
+    PLB_NORM_GRADS(, MASK_NONE, T, dtype)                                                    \
+    PLB_NORM_GRADS(_by_y, MASK_Y, T, dtype)                                                  \
+    PLB_NORM_GRADS(_by_x, MASK_X, T, dtype)                                                  \
+    PLB_NORM_KERNEL(norm_finish_##dtype, finish<T>(at, p))                                   \
+    PLB_NORM_KERNEL(norm_grad_finish_##dtype, finish_grad<T>(at, p))                         \
+    PLB_NORM_KERNEL(norm_plane_##dtype, forward_plane<T>(at, p))                             \
+    PLB_NORM_KERNEL(norm_infer_plane_##dtype, infer_plane<T>(at, p))                         \
     PLB_NORM_KERNEL(norm_grad_plane_##dtype, grad_plane<T>(at, p))
 PLB_EACH_FLOAT(PLB_NORM)

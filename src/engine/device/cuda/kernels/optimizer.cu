@@ -17,13 +17,14 @@ __device__ static void put(void *to, int64_t i, const wide<T> (&value)[W]) {
 }
 
 template <typename T, int W>
-__device__ static void sgd(const plb_operands &at, const plb_optimizer_params &p) {
+__device__ static void sgd(const plb_operands &at, const plb_optimizer_params &p, int block,
+                           int blocks) {
     typedef wide<T> A;
     enum { WEIGHT, GRAD, MOMENT, LR };
     const A lr = (A)load_float(at.in[LR], p.lr_type, 0), momentum = (A)p.momentum;
     const A decay = (A)p.weight_decay, share = (A)p.share;
-    const int64_t step = (int64_t)gridDim.x * blockDim.x * W;
-    for (int64_t i = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * W; i < p.count; i += step) {
+    const int64_t step = (int64_t)blocks * blockDim.x * W;
+    for (int64_t i = ((int64_t)block * blockDim.x + threadIdx.x) * W; i < p.count; i += step) {
         A w[W], g[W], m[W] = {};
         get<T, W>(at.in[WEIGHT], i, w);
         get<T, W>(at.in[GRAD], i, g);
@@ -43,7 +44,8 @@ __device__ static void sgd(const plb_operands &at, const plb_optimizer_params &p
 }
 
 template <typename T, int W>
-__device__ static void adam(const plb_operands &at, const plb_optimizer_params &p) {
+__device__ static void adam(const plb_operands &at, const plb_optimizer_params &p, int block,
+                            int blocks) {
     typedef wide<T> A;
     enum { WEIGHT, GRAD, MEAN, SQUARE, LR, STEP };
     const double lr = load_float(at.in[LR], p.lr_type, 0);
@@ -52,8 +54,8 @@ __device__ static void adam(const plb_operands &at, const plb_optimizer_params &
     const A decay = (A)(p.decoupled ? 0 : p.weight_decay);
     const A size = (A)(lr / (1 - pow(p.beta1, t))), root = (A)sqrt(1 - pow(p.beta2, t));
     const A rest1 = (A)(1 - p.beta1), beta2 = (A)p.beta2, rest2 = (A)(1 - p.beta2), eps = (A)p.eps;
-    const int64_t step = (int64_t)gridDim.x * blockDim.x * W;
-    for (int64_t i = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * W; i < p.count; i += step) {
+    const int64_t step = (int64_t)blocks * blockDim.x * W;
+    for (int64_t i = ((int64_t)block * blockDim.x + threadIdx.x) * W; i < p.count; i += step) {
         A w[W], g[W], m[W], v[W];
         get<T, W>(at.in[WEIGHT], i, w);
         get<T, W>(at.in[GRAD], i, g);
@@ -72,14 +74,33 @@ __device__ static void adam(const plb_operands &at, const plb_optimizer_params &
     }
 }
 
-#define PLB_OPTIMIZER_KERNEL(name, body)                                  \
+// Many variables at once: what a block updates is in a table.
+template <typename T, bool Adam> __device__ static void many(const plb_optimizer_piece *pieces) {
+    const plb_optimizer_piece &piece = pieces[blockIdx.x];
+    const bool fits = piece.aligned && piece.p.count % width_of<T>::value == 0;
+    if (Adam && fits) adam<T, width_of<T>::value>(piece.at, piece.p, 0, 1);
+    if (Adam && !fits) adam<T, 1>(piece.at, piece.p, 0, 1);
+    if (!Adam && fits) sgd<T, width_of<T>::value>(piece.at, piece.p, 0, 1);
+    if (!Adam && !fits) sgd<T, 1>(piece.at, piece.p, 0, 1);
+}
+
+#define PLB_OPTIMIZER_KERNEL(name, function)                              \
     PLB_GLOBAL void __launch_bounds__(PLB_OPTIMIZER_THREADS)              \
         plb_##name(const plb_operands at, const plb_optimizer_params p) { \
-        body;                                                             \
+        begin();                                                          \
+        function(at, p, blockIdx.x, gridDim.x);                           \
     }
-#define PLB_OPTIMIZER(T, dtype)                                                   \
-    PLB_OPTIMIZER_KERNEL(sgd_wide_##dtype, (sgd<T, width_of<T>::value>(at, p)))   \
-    PLB_OPTIMIZER_KERNEL(sgd_##dtype, (sgd<T, 1>(at, p)))                         \
-    PLB_OPTIMIZER_KERNEL(adam_wide_##dtype, (adam<T, width_of<T>::value>(at, p))) \
-    PLB_OPTIMIZER_KERNEL(adam_##dtype, (adam<T, 1>(at, p)))
+#define PLB_OPTIMIZER_MANY(name, T, adam)                    \
+    PLB_GLOBAL void __launch_bounds__(PLB_OPTIMIZER_THREADS) \
+        plb_##name(const plb_optimizer_piece *pieces) {      \
+        begin();                                             \
+        many<T, adam>(pieces);                               \
+    }
+#define PLB_OPTIMIZER(T, dtype)                                            \
+    PLB_OPTIMIZER_KERNEL(sgd_wide_##dtype, (sgd<T, width_of<T>::value>))   \
+    PLB_OPTIMIZER_KERNEL(sgd_##dtype, (sgd<T, 1>))                         \
+    PLB_OPTIMIZER_KERNEL(adam_wide_##dtype, (adam<T, width_of<T>::value>)) \
+    PLB_OPTIMIZER_KERNEL(adam_##dtype, (adam<T, 1>))                       \
+    PLB_OPTIMIZER_MANY(sgd_many_##dtype, T, false)                         \
+    PLB_OPTIMIZER_MANY(adam_many_##dtype, T, true)
 PLB_EACH_FLOAT(PLB_OPTIMIZER)

@@ -15,4 +15,12 @@ typedef struct plb_optimizer_params {
     int32_t lr_type, step_type; // dtypes of these scalars
 } plb_optimizer_params;
 
+// Part of one of many variables that a launch updates; a block takes one piece.
+enum { PLB_OPTIMIZER_CHUNK = 4096 };
+typedef struct plb_optimizer_piece {
+    plb_operands at;        // operands from this piece on
+    plb_optimizer_params p; // `count`: of the piece
+    int32_t aligned, zero;  // all on 16 bytes
+} plb_optimizer_piece;
+
 #endif

@@ -13,6 +13,16 @@
 #define PLB_GLOBAL        extern "C" __global__
 #define PLB_EACH_FLOAT(M) M(float, f32) M(double, f64) M(__half, f16) M(__nv_bfloat16, bf16)
 
+// The first thing that an own kernel does. It may have been launched while the one before it in its
+// stream still ran, so that their ends and beginnings overlap (own.c): it lets the next one in the
+// same way, and waits until all that was written before can be read.
+__device__ static inline void begin() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // f32 for all but f64.
 template <typename T> struct wide_of { typedef float type; };
 template <> struct wide_of<double> { typedef double type; };
@@ -107,6 +117,24 @@ __device__ static inline void store_integer(void *data, int dtype, int64_t i, in
     }
 }
 
+// W numbers of a vector [C] from i on, a multiple of W; it is of dtype T or of the wide one, and
+// begins on 16 bytes.
+template <typename T, int W>
+__device__ inline void load_vector(const void *data, int dtype, int i, wide<T> (&out)[W]) {
+    if (dtype <= PLB_CODE_F32) {
+        typedef wide<T> A;
+        enum { EACH = W < 16 / (int)sizeof(A) ? W : 16 / (int)sizeof(A) };
+#pragma unroll
+        for (int k = 0; k < W; k += EACH) {
+            const pack<A, EACH> part = *(const pack<A, EACH> *)((const A *)data + i + k);
+#pragma unroll
+            for (int j = 0; j < EACH; j++) out[k + j] = part.v[j];
+        }
+    } else {
+        load_wide<T, W>((const T *)data + i, out);
+    }
+}
+
 __device__ static inline bool is_float(int dtype) {
     return dtype <= PLB_CODE_BF16;
 }
@@ -142,14 +170,16 @@ template <typename A> __device__ inline A block_sum(A value) {
 }
 
 // Notes bad data once; later notes of the same run are dropped.
-__device__ static inline void note_fault(plb_fault *fault, int op, int64_t place, int64_t found,
+__device__ static inline void note_fault(plb_fault_box *box, int op, int64_t place, int64_t found,
                                          int64_t limit) {
-    if (atomicCAS_system(&fault->happened, 0, 1)) return;
-    fault->op = op;
-    fault->place = place;
-    fault->found = found;
-    fault->limit = limit;
+    if (atomicCAS(&box->lock, 0, 1)) return;
+    volatile plb_fault *note = box->note;
+    note->op = op;
+    note->place = place;
+    note->found = found;
+    note->limit = limit;
     __threadfence_system();
+    note->happened = 1;
 }
 
 #endif

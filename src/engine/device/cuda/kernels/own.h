@@ -16,11 +16,17 @@ typedef struct plb_fault {
     int64_t limit;        // legal are 0 to limit - 1
 } plb_fault;
 
+// On the device: who takes the lock first may write the note.
+typedef struct plb_fault_box {
+    int32_t lock, zero;
+    plb_fault *note;
+} plb_fault_box;
+
 typedef struct plb_operands {
     const void *in[PLB_OPERANDS_IN]; // NULL: absent
     void *out[PLB_OPERANDS_OUT];     // NULL: nobody reads it
     void *workspace;
-    plb_fault *fault;
+    plb_fault_box *fault;
 } plb_operands;
 
 // Values of plb_dtype, which kernels switch on. own.c checks that they are the same.

@@ -116,6 +116,55 @@ __device__ static void max_forward(const plb_operands &at, const plb_pool_params
     }
 }
 
+// Square windows of K pixels without dilation, unrolled: all loads of a window are under way at
+// once.
+template <typename T, int W, int K>
+__device__ static void max_square(const plb_operands &at, const plb_pool_params &p) {
+    typedef wide<T> A;
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < p.count / W; i += step) {
+        const item it = item_of<W>(p, p.out, i);
+        const T *x = (const T *)at.in[0] + offset_of(p.stride[0], it.n, it.c);
+        const int row = it.at[1] * p.step[1] - p.pad[1], column = it.at[2] * p.step[2] - p.pad[2];
+        pack<T, W> value[K * K];
+#pragma unroll
+        for (int tap = 0; tap < K * K; tap++) {
+            const int h = row + tap / K, w = column + tap % K;
+            const bool inside = (unsigned)h < (unsigned)p.in[1] && (unsigned)w < (unsigned)p.in[2];
+            if (inside) value[tap] = *(const pack<T, W> *)(x + pixel_of(p.stride[0], 0, h, w));
+        }
+        A best[W];
+        int place[W];
+        const int first = (row < 0 ? -row : 0) * K + (column < 0 ? -column : 0);
+#pragma unroll
+        for (int k = 0; k < W; k++) best[k] = (A)-INFINITY, place[k] = first;
+#pragma unroll
+        for (int tap = 0; tap < K * K; tap++) {
+            const int h = row + tap / K, w = column + tap % K;
+            if ((unsigned)h >= (unsigned)p.in[1] || (unsigned)w >= (unsigned)p.in[2]) continue;
+#pragma unroll
+            for (int k = 0; k < W; k++) {
+                const A v = widen(value[tap].v[k]);
+                const bool wins = !(v <= best[k]) && best[k] == best[k]; // a NaN too, and for good
+                best[k] = wins ? v : best[k];
+                place[k] = wins ? tap : place[k];
+            }
+        }
+        const int64_t pixel = pixel_of(p.stride[1], 0, it.at[1], it.at[2]);
+        if (at.out[0]) {
+            store_narrow<T, W>((T *)at.out[0] + offset_of(p.stride[1], it.n, it.c) + pixel, best);
+        }
+        if (!at.out[1]) continue;
+#pragma unroll
+        for (int k = 0; k < W; k++) {
+            place[k] = (row + place[k] / K) * p.in[2] + column + place[k] % K;
+        }
+        store_places<W>((int *)at.out[1] + offset_of(p.stride[2], it.n, it.c) +
+                            pixel_of(p.stride[2], 0, it.at[1], it.at[2]),
+                        place);
+    }
+}
+
 // Windows [first, end) along an axis that may cover position `at`.
 struct span {
     int first, end;
@@ -132,6 +181,7 @@ __device__ static span windows_over(const plb_pool_params &p, int axis, int at) 
 // The tap of window `out` that lies at `at`; -1: none.
 __device__ static int tap_at(const plb_pool_params &p, int axis, int out, int at) {
     const int from = at - (out * p.step[axis] - p.pad[axis]);
+    if (p.dilation[axis] == 1) return from;
     return from % p.dilation[axis] ? -1 : from / p.dilation[axis];
 }
 
@@ -154,13 +204,15 @@ __device__ static bool inside(const plb_pool_params &p, const item &window, int 
 }
 
 // The index operand is only asked for at windows that cover the pixel, as max_pool makes it. One
-// of other making may point anywhere: the thread at a window's first pixel looks for that, and
-// raises the flag at which max_strays adds what is missing.
+// of other making may point anywhere. So it is counted how many positions there are (each by the
+// thread at the first pixel of its window) and how many of them met their pixel; where the balance
+// is not zero max_strays adds what is missing.
 template <typename T, int W>
 __device__ static void max_backward(const plb_operands &at, const plb_pool_params &p) {
     typedef wide<T> A;
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     const int plane = p.in[0] * p.in[1] * p.in[2];
+    int balance = 0;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < p.count / W; i += step) {
         const item it = item_of<W>(p, p.in, i);
         const int own = (it.at[0] * p.in[1] + it.at[1]) * p.in[2] + it.at[2];
@@ -179,16 +231,15 @@ __device__ static void max_backward(const plb_operands &at, const plb_pool_param
                     const bool checks = is_first(p, 0, ta, it.at[0]) &&
                                         is_first(p, 1, tb, it.at[1]) &&
                                         is_first(p, 2, tc, it.at[2]);
-                    const item window = {it.n, it.c, {a, b, c}};
                     int place[W];
                     load_places<W>(index + pixel_of(p.stride[0], a, b, c), place);
                     A value[W];
                     load_wide<T, W>(dy + pixel_of(p.stride[1], a, b, c), value);
 #pragma unroll
                     for (int k = 0; k < W; k++) {
-                        if (place[k] == own) sum[k] += value[k];
-                        if (!checks || (unsigned)place[k] >= (unsigned)plane) continue;
-                        if (!inside(p, window, place[k])) *(volatile int *)at.workspace = 1;
+                        const bool met = place[k] == own;
+                        sum[k] += met ? value[k] : (A)0;
+                        balance += (checks && (unsigned)place[k] < (unsigned)plane) - met;
                     }
                 }
             }
@@ -197,6 +248,8 @@ __device__ static void max_backward(const plb_operands &at, const plb_pool_param
                                pixel_of(p.stride[2], it.at[0], it.at[1], it.at[2]),
                            sum);
     }
+    balance = __reduce_add_sync(~0u, balance);
+    if (balance && threadIdx.x % 32 == 0) atomicAdd((int *)at.workspace, balance);
 }
 
 // Adds dy where the index points outside of its window: one thread a plane, in order.
@@ -227,6 +280,7 @@ __device__ static void max_strays(const plb_operands &at, const plb_pool_params 
 }
 
 PLB_GLOBAL void plb_pool_clear_flag(const plb_operands at, const plb_pool_params p) {
+    begin();
     *(int *)at.workspace = 0;
 }
 
@@ -391,14 +445,36 @@ __device__ static void mean_global(const plb_operands &at, const plb_pool_params
     store_narrow<T, W>((T *)at.out[0] + blockIdx.y * p.stride[1][0] + channel, sum);
 }
 
+// Back from one window for a whole plane, channels last: every pixel gets dy / pixels.
+template <typename T, int W>
+__device__ static void mean_spread(const plb_operands &at, const plb_pool_params &p) {
+    typedef wide<T> A;
+    const uint32_t vectors = p.c / W, pixels = p.in[0] * p.in[1] * p.in[2];
+    const A share = (A)1 / (A)pixels;
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < p.count / W; i += step) {
+        const uint32_t row = (uint32_t)i / vectors, column = (uint32_t)i - row * vectors;
+        A value[W];
+        load_wide<T, W>((const T *)at.in[0] + (int64_t)(row / pixels) * p.c + column * W, value);
+#pragma unroll
+        for (int k = 0; k < W; k++) value[k] *= share;
+        store_narrow<T, W>((T *)at.out[0] + i * W, value);
+    }
+}
+
 #define PLB_POOL_KERNEL(name, body)                                  \
     PLB_GLOBAL void __launch_bounds__(PLB_POOL_THREADS)              \
         plb_##name(const plb_operands at, const plb_pool_params p) { \
+        begin();                                                     \
         body;                                                        \
     }
 #define PLB_POOL(T, dtype)                                                                      \
     PLB_POOL_KERNEL(max_pool_wide_##dtype, (max_forward<T, width_of<T>::value>(at, p)))         \
     PLB_POOL_KERNEL(max_pool_##dtype, (max_forward<T, 1>(at, p)))                               \
+    PLB_POOL_KERNEL(max_pool_2x2_##dtype, (max_square<T, width_of<T>::value, 2>(at, p)))        \
+    PLB_POOL_KERNEL(max_pool_3x3_##dtype, (max_square<T, width_of<T>::value, 3>(at, p)))        \
+    PLB_POOL_KERNEL(spread_pool_wide_##dtype, (mean_spread<T, width_of<T>::value>(at, p)))      \
+    PLB_POOL_KERNEL(spread_pool_##dtype, (mean_spread<T, 1>(at, p)))                            \
     PLB_POOL_KERNEL(max_pool_grad_wide_##dtype, (max_backward<T, width_of<T>::value>(at, p)))   \
     PLB_POOL_KERNEL(max_pool_grad_##dtype, (max_backward<T, 1>(at, p)))                         \
     PLB_POOL_KERNEL(max_pool_strays_##dtype, max_strays<T>(at, p))                              \

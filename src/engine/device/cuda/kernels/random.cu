@@ -127,6 +127,7 @@ __device__ static void numbers(const plb_operands &at, const plb_random_params &
 #define PLB_RANDOM_KERNEL(name, body)                                  \
     PLB_GLOBAL void __launch_bounds__(PLB_RANDOM_THREADS)              \
         plb_##name(const plb_operands at, const plb_random_params p) { \
+        begin();                                                       \
         body;                                                          \
     }
 #define PLB_RANDOM(T, dtype)                                          \

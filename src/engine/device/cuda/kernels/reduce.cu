@@ -295,26 +295,126 @@ __device__ static void fold_block(const plb_operands &at, const plb_reduce_param
     }
 }
 
+// The parts of an output: a column of threads shares them.
 template <typename Access, typename Fold, bool Places>
 __device__ static void fold_splits(const plb_operands &at, const plb_reduce_params &p) {
     typedef typename Fold::state state;
-    const int64_t step = (int64_t)gridDim.x * blockDim.x;
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < p.outputs; i += step) {
-        state s = ((const state *)at.workspace)[i];
-        for (int split = 1; split < p.splits; split++) {
-            Fold::join(p, s, ((const state *)at.workspace)[split * p.outputs + i]);
+    __shared__ state states[PLB_REDUCE_THREADS];
+    state *const own = states + threadIdx.y * blockDim.x + threadIdx.x;
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    state s = Fold::none(p);
+#pragma unroll 4
+    for (int split = threadIdx.y; split < p.splits && i < p.outputs; split += blockDim.y) {
+        Fold::join(p, s, ((const state *)at.workspace)[split * p.outputs + i]);
+    }
+    *own = s;
+    for (int half = blockDim.y / 2; half; half /= 2) {
+        __syncthreads();
+        if ((int)threadIdx.y < half) Fold::join(p, *own, own[half * blockDim.x]);
+    }
+    if (threadIdx.y == 0 && i < p.outputs) ending<Access, Fold, Places>::put(at, p, i, *own);
+}
+
+// Sums and means of cells that lie next to each other, W at a time: a row of threads an output.
+template <typename T, int W>
+__device__ static void sum_rows(const plb_operands &at, const plb_reduce_params &p) {
+    typedef wide<T> A;
+    __shared__ A sums_of[PLB_REDUCE_THREADS];
+    A *const own = sums_of + threadIdx.y * blockDim.x + threadIdx.x;
+    const int64_t step = (int64_t)blockDim.x * gridDim.y * W;
+    for (int64_t first = (int64_t)blockIdx.x * blockDim.y; first < p.outputs;
+         first += (int64_t)gridDim.x * blockDim.y) {
+        const int64_t output = first + threadIdx.y;
+        A sum = 0;
+        if (output < p.outputs) {
+            const T *x = (const T *)at.in[0] + walked(p.kept_rank, p.kept_dim, p.kept_in, output);
+#pragma unroll 4
+            for (int64_t k = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * W; k < p.cells;
+                 k += step) {
+                A value[W];
+                load_wide<T, W>(x + k, value);
+#pragma unroll
+                for (int i = 0; i < W; i++) sum += value[i];
+            }
         }
-        ending<Access, Fold, Places>::put(at, p, i, s);
+        *own = sum;
+        for (int half = blockDim.x / 2; half; half /= 2) {
+            __syncthreads();
+            if ((int)threadIdx.x < half) *own += own[half];
+        }
+        if (threadIdx.x == 0 && output < p.outputs) {
+            if (p.splits > 1) {
+                ((A *)at.workspace)[blockIdx.y * p.outputs + output] = *own;
+            } else {
+                put_state<floats<T>, sums<A>>(at, p, output, {*own});
+            }
+        }
+        __syncthreads();
     }
 }
+
+// The same of outputs that lie next to each other: a thread has W of them, a column of threads
+// shares their cells.
+template <typename T, int W>
+__device__ static void sum_columns(const plb_operands &at, const plb_reduce_params &p) {
+    typedef wide<T> A;
+    __shared__ A sums_of[PLB_REDUCE_THREADS * W];
+    const int64_t output = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * W;
+    const int slots = blockDim.x * W;
+    A sum[W] = {};
+    if (output < p.outputs) {
+        const T *x = (const T *)at.in[0] + walked(p.kept_rank, p.kept_dim, p.kept_in, output);
+        const int64_t step = (int64_t)blockDim.y * gridDim.y;
+#pragma unroll 4
+        for (int64_t k = (int64_t)blockIdx.y * blockDim.y + threadIdx.y; k < p.cells; k += step) {
+            A value[W];
+            load_wide<T, W>(x + k * p.cell_in[0], value);
+#pragma unroll
+            for (int i = 0; i < W; i++) sum[i] += value[i];
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < W; i++) {
+        sums_of[threadIdx.y * slots + i * blockDim.x + threadIdx.x] = sum[i];
+    }
+    __syncthreads();
+    if (threadIdx.y || output >= p.outputs) return;
+#pragma unroll
+    for (int i = 0; i < W; i++) {
+        A total = 0;
+        for (int y = 0; y < (int)blockDim.y; y++) {
+            total += sums_of[y * slots + i * blockDim.x + threadIdx.x];
+        }
+        if (p.splits > 1) {
+            ((A *)at.workspace)[blockIdx.y * p.outputs + output + i] = total;
+        } else {
+            put_state<floats<T>, sums<A>>(at, p, output + i, {total});
+        }
+    }
+}
+
+#define PLB_SUMS(T, dtype)                                                          \
+    PLB_GLOBAL void __launch_bounds__(PLB_REDUCE_THREADS)                           \
+        plb_sum_rows_##dtype(const plb_operands at, const plb_reduce_params p) {    \
+        begin();                                                                    \
+        sum_rows<T, width_of<T>::value>(at, p);                                     \
+    }                                                                               \
+    PLB_GLOBAL void __launch_bounds__(PLB_REDUCE_THREADS)                           \
+        plb_sum_columns_##dtype(const plb_operands at, const plb_reduce_params p) { \
+        begin();                                                                    \
+        sum_columns<T, width_of<T>::value>(at, p);                                  \
+    }
+PLB_EACH_FLOAT(PLB_SUMS)
 
 #define PLB_FOLD(name, Access, Fold, Places)                                     \
     PLB_GLOBAL void __launch_bounds__(PLB_REDUCE_THREADS)                        \
         plb_##name(const plb_operands at, const plb_reduce_params p) {           \
+        begin();                                                                 \
         fold_block<Access, Fold, Places>(at, p);                                 \
     }                                                                            \
     PLB_GLOBAL void __launch_bounds__(PLB_REDUCE_THREADS)                        \
         plb_splits_of_##name(const plb_operands at, const plb_reduce_params p) { \
+        begin();                                                                 \
         fold_splits<Access, Fold, Places>(at, p);                                \
     }
 #define PLB_FOLDS(T, dtype)                                                   \

@@ -5,7 +5,12 @@
 
 #include "engine/device/cuda/kernels/own.h"
 
-enum { PLB_REDUCE_RANK = 8, PLB_REDUCE_THREADS = 256 };
+enum {
+    PLB_REDUCE_RANK = 8,
+    PLB_REDUCE_THREADS = 256,
+    PLB_REDUCE_SPLIT_LANES = 32, // that fold the parts of an output
+    PLB_REDUCE_SPLITS = 256,     // at most
+};
 
 typedef enum plb_fold {
     PLB_FOLD_SUM,

@@ -120,6 +120,93 @@ __device__ static void by_warps(const plb_operands &at, const plb_softmax_params
     }
 }
 
+// Lines of at most 32 V vectors of 16 bytes: a warp has one in its registers, so it is read once
+// and each exponential is computed once. Blocks of 32 x 8 threads.
+enum line_kind { SOFTMAX, LOG_SOFTMAX, SOFTMAX_GRAD, LOG_SOFTMAX_GRAD };
+
+template <typename A> __device__ static A warp_max(A value) {
+#pragma unroll
+    for (int step = 16; step; step >>= 1) {
+        const A other = __shfl_xor_sync(~0u, value, step);
+        value = other > value ? other : value;
+    }
+    return value;
+}
+
+// Softmax and its logarithm: x becomes y.
+template <int Kind, typename A, int N> __device__ static void forward_line(A (&x)[N]) {
+    A greatest = (A)-INFINITY, sum = 0, e[N];
+#pragma unroll
+    for (int i = 0; i < N; i++) greatest = x[i] > greatest ? x[i] : greatest;
+    greatest = warp_max(greatest);
+#pragma unroll
+    for (int i = 0; i < N; i++) e[i] = exp(x[i] - greatest), sum += e[i];
+    sum = warp_sum(sum);
+    const A scale = Kind == SOFTMAX ? 1 / sum : log(sum);
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        x[i] = Kind == SOFTMAX ? e[i] * scale : x[i] - greatest - scale;
+    }
+}
+
+// Their gradients: dy becomes dx. What lies past the end of the line is zero.
+template <int Kind, typename A, int N>
+__device__ static void backward_line(A (&dy)[N], const A (&y)[N]) {
+    A sum = 0;
+#pragma unroll
+    for (int i = 0; i < N; i++) sum += Kind == SOFTMAX_GRAD ? dy[i] * y[i] : dy[i];
+    sum = warp_sum(sum);
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        dy[i] = Kind == SOFTMAX_GRAD ? y[i] * (dy[i] - sum) : dy[i] - exp(y[i]) * sum;
+    }
+}
+
+template <typename T, int V>
+__device__ static void get_line(const T *from, int extent, wide<T> past,
+                                wide<T> (&out)[V * width_of<T>::value]) {
+    enum { W = width_of<T>::value };
+#pragma unroll
+    for (int v = 0; v < V; v++) {
+        const int i = (v * 32 + (int)threadIdx.x) * W;
+        wide<T> part[W];
+#pragma unroll
+        for (int k = 0; k < W; k++) part[k] = past;
+        if (i < extent) load_wide<T, W>(from + i, part);
+#pragma unroll
+        for (int k = 0; k < W; k++) out[v * W + k] = part[k];
+    }
+}
+
+template <typename T, int Kind, int V>
+__device__ static void by_registers(const plb_operands &at, const plb_softmax_params &p) {
+    typedef wide<T> A;
+    enum { W = width_of<T>::value };
+    const int64_t step = (int64_t)gridDim.x * blockDim.y;
+    for (int64_t line = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; line < p.lines;
+         line += step) {
+        const int64_t first = line * p.extent;
+        A x[V * W];
+        if constexpr (Kind == SOFTMAX || Kind == LOG_SOFTMAX) {
+            get_line<T, V>((const T *)at.in[0] + first, p.extent, (A)-INFINITY, x);
+            forward_line<Kind>(x);
+        } else {
+            A y[V * W];
+            get_line<T, V>((const T *)at.in[0] + first, p.extent, (A)0, x);
+            get_line<T, V>((const T *)at.in[1] + first, p.extent, (A)0, y);
+            backward_line<Kind>(x, y);
+        }
+#pragma unroll
+        for (int v = 0; v < V; v++) {
+            const int i = (v * 32 + (int)threadIdx.x) * W;
+            A part[W];
+#pragma unroll
+            for (int k = 0; k < W; k++) part[k] = x[v * W + k];
+            if (i < p.extent) store_narrow<T, W>((T *)at.out[0] + first + i, part);
+        }
+    }
+}
+
 // A block a line.
 template <typename T, typename Op>
 __device__ static void by_blocks(const plb_operands &at, const plb_softmax_params &p) {
@@ -165,6 +252,7 @@ __device__ static void by_threads(const plb_operands &at, const plb_softmax_para
 #define PLB_SOFTMAX_KERNEL(name, function, T, Op, dtype)                          \
     PLB_GLOBAL void __launch_bounds__(PLB_SOFTMAX_THREADS)                        \
         plb_##name##_##dtype(const plb_operands at, const plb_softmax_params p) { \
+        begin();                                                                  \
         function<T, Op<T>>(at, p);                                                \
     }
 #define PLB_SOFTMAX_OP(name, T, dtype)                                \
@@ -177,3 +265,20 @@ __device__ static void by_threads(const plb_operands &at, const plb_softmax_para
     PLB_SOFTMAX_OP(softmax_grad, T, dtype) \
     PLB_SOFTMAX_OP(log_softmax_grad, T, dtype)
 PLB_EACH_FLOAT(PLB_SOFTMAX)
+
+#define PLB_SOFTMAX_REGISTERS(name, Kind, V, T, dtype)                                           \
+    PLB_GLOBAL void __launch_bounds__(PLB_SOFTMAX_THREADS)                                       \
+        plb_##name##_registers##V##_##dtype(const plb_operands at, const plb_softmax_params p) { \
+        begin();                                                                                 \
+        by_registers<T, Kind, V>(at, p);                                                         \
+    }
+#define PLB_SOFTMAX_WIDE(V, T, dtype)                              \
+    PLB_SOFTMAX_REGISTERS(softmax, SOFTMAX, V, T, dtype)           \
+    PLB_SOFTMAX_REGISTERS(log_softmax, LOG_SOFTMAX, V, T, dtype)   \
+    PLB_SOFTMAX_REGISTERS(softmax_grad, SOFTMAX_GRAD, V, T, dtype) \
+    PLB_SOFTMAX_REGISTERS(log_softmax_grad, LOG_SOFTMAX_GRAD, V, T, dtype)
+#define PLB_SOFTMAX_WIDTHS(T, dtype) \
+    PLB_SOFTMAX_WIDE(1, T, dtype)    \
+    PLB_SOFTMAX_WIDE(2, T, dtype)    \
+    PLB_SOFTMAX_WIDE(4, T, dtype)
+PLB_EACH_FLOAT(PLB_SOFTMAX_WIDTHS)
