@@ -270,10 +270,11 @@ static void propose_form(plb_conv_problem *p, int f, cudnnHandle_t handle) {
         cudnnBackendHeurMode_t mode;
         int most, most_later; // of the first form, and of those after it
     } modes[] = {
-        {CUDNN_HEUR_MODE_A, 14, 8}, {CUDNN_HEUR_MODE_B, 4, 2}, {CUDNN_HEUR_MODE_FALLBACK, 3, 1}};
+        {CUDNN_HEUR_MODE_A, 10, 8}, {CUDNN_HEUR_MODE_B, 3, 2}, {CUDNN_HEUR_MODE_FALLBACK, 2, 1}};
     plb_cudnn_candidate found[PLB_CONV_MAX_CANDIDATES];
     const bool later = p->n > 0;
-    const bool spare = forms[f] == 'u' && p->n > 0; // there are fused ones: the best guesses only
+    // Where there are others, of the last forms the best guesses only.
+    const bool spare = later && (forms[f] == 'u' || forms[f] == 'c');
     int n = 0;
     if (plb_cudnn_graph_new(&p->graphs[f]) != PLB_OK) return;
     if (build_graph(&p->spec, forms[f], handle, p->graphs[f]) != PLB_OK) {

@@ -32,6 +32,8 @@ static struct {
                                 cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                 cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int,
                                 cublasLtMatmulHeuristicResult_t *, int *);
+    cublasStatus_t (*config)(const cublasLtMatmulAlgo_t *, cublasLtMatmulAlgoConfigAttributes_t,
+                             void *, size_t, size_t *);
     cublasStatus_t (*matmul)(cublasLtHandle_t, cublasLtMatmulDesc_t, const void *, const void *,
                              cublasLtMatrixLayout_t, const void *, cublasLtMatrixLayout_t,
                              const void *, const void *, cublasLtMatrixLayout_t, void *,
@@ -52,6 +54,7 @@ static const plb_cuda_symbol symbols[] = {
     {"cublasLtMatmulPreferenceDestroy", &lib.preference_destroy},
     {"cublasLtMatmulPreferenceSetAttribute", &lib.preference_set},
     {"cublasLtMatmulAlgoGetHeuristic", &lib.heuristic},
+    {"cublasLtMatmulAlgoConfigGetAttribute", &lib.config},
     {"cublasLtMatmul", &lib.matmul},
 };
 
@@ -189,8 +192,6 @@ static int propose(const plb_gemm *lt, uint32_t alignment, cublasLtMatmulHeurist
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     cublasLtMatmulPreference_t preference = NULL;
     int n = 0;
-    // The library leaves bytes of its answers as they were, and they are part of a choice's name.
-    memset(out, 0, (size_t)max * sizeof *out);
     if (lib.preference_create(&preference)) return 0;
     cublasStatus_t status =
         lib.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -206,8 +207,29 @@ static int propose(const plb_gemm *lt, uint32_t alignment, cublasLtMatmulHeurist
     return status ? 0 : n;
 }
 
+// By what an algorithm is set to: its bytes differ from call to call.
 static void name_of(bool fused, const cublasLtMatmulAlgo_t *algorithm, char *text) {
-    uint64_t hash = plb_hash_bytes(PLB_HASH_SEED, algorithm, sizeof *algorithm);
+    static const cublasLtMatmulAlgoConfigAttributes_t settings[] = {
+        CUBLASLT_ALGO_CONFIG_ID,
+        CUBLASLT_ALGO_CONFIG_TILE_ID,
+        CUBLASLT_ALGO_CONFIG_SPLITK_NUM,
+        CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
+        CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING,
+        CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION,
+        CUBLASLT_ALGO_CONFIG_STAGES_ID,
+        CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID,
+        CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID,
+    };
+    uint64_t hash = PLB_HASH_SEED;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        uint32_t value = 0; // the narrow ones leave the rest as it is
+        size_t written = 0;
+        bool narrow = settings[i] == CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID ||
+                      settings[i] == CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID;
+        lib.config(algorithm, settings[i], &value, narrow ? sizeof(uint16_t) : sizeof value,
+                   &written);
+        hash = plb_hash_bytes(hash, &value, sizeof value);
+    }
     snprintf(text, PLB_CHOICE_BYTES, "%c%08x", fused ? 'e' : 'f', (unsigned)(hash ^ hash >> 32));
 }
 
