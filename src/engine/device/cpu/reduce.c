@@ -17,7 +17,15 @@
 
 enum { COLUMNS = 512, PIECE = 8192, ROW_PIECE = 64 };
 
-typedef enum fold { FOLD_SUM, FOLD_ABS, FOLD_SQUARES, FOLD_PRODUCT, FOLD_MAX, FOLD_MIN } fold;
+typedef enum fold {
+    FOLD_SUM,
+    FOLD_ABS,
+    FOLD_SQUARES,
+    FOLD_PRODUCT,
+    FOLD_MAX,
+    FOLD_MIN,
+    FOLD_EXP
+} fold;
 
 typedef struct reduction {
     const plb_vec *vec;
@@ -46,6 +54,27 @@ static double join(fold f, double a, double b) {
     }
 }
 
+static double sum_exp(const reduction *r, const float *a, float shift, int64_t n) {
+    enum { N = 512 };
+    float exps[N];
+    double sum = 0;
+    for (int64_t i = 0; i < n; i += N) {
+        sum += (double)r->vec->exp_shifted(exps, a + i, shift, n - i < N ? n - i : N);
+    }
+    return sum;
+}
+
+// n columns, at most COLUMNS.
+static void columns_exp(const reduction *r, double *acc, const double *shift, const float *a,
+                        int64_t rows, int64_t n) {
+    float exps[COLUMNS];
+    for (int64_t i = 0; i < rows; i++, a += r->row_stride) {
+        for (int64_t j = 0; j < n; j++) exps[j] = (float)((double)a[j] - shift[j]);
+        r->vec->op[PLB_OP_exp](&(plb_vec_args){.a = exps, .y = exps, .n = n});
+        r->vec->columns_sum(acc, exps, 1, n, n);
+    }
+}
+
 static double fold_row(const reduction *r, fold f, const float *a, double shift, int64_t n) {
     switch (f) {
     case FOLD_SUM: return r->vec->sum(a, n);
@@ -53,6 +82,7 @@ static double fold_row(const reduction *r, fold f, const float *a, double shift,
     case FOLD_SQUARES: return r->vec->sum_squares(a, shift, n);
     case FOLD_PRODUCT: return r->vec->product(a, n);
     case FOLD_MAX: return r->vec->has_nan(a, n) ? (double)NAN : (double)r->vec->max(a, n);
+    case FOLD_EXP: return sum_exp(r, a, (float)shift, n);
     default: return r->vec->has_nan(a, n) ? (double)NAN : (double)r->vec->min(a, n);
     }
 }
@@ -80,6 +110,7 @@ static void fold_columns(const reduction *r, fold f, double *acc, const double *
     case FOLD_PRODUCT: r->vec->columns_product(acc, a, rows, r->row_stride, n); break;
     case FOLD_MAX: r->vec->columns_max(acc, a, rows, r->row_stride, n); break;
     case FOLD_MIN: r->vec->columns_min(acc, a, rows, r->row_stride, n); break;
+    case FOLD_EXP: columns_exp(r, acc, shift, a, rows, n); break;
     }
 }
 
@@ -89,7 +120,7 @@ static int64_t columns_of(const reduction *r, int64_t job) {
     return r->width - begin < COLUMNS ? r->width - begin : COLUMNS;
 }
 
-// Folds some units of a job onto acc[columns]; `shift` as FOLD_SQUARES wants it.
+// Folds some units of a job onto acc[columns]; `shift` as FOLD_SQUARES and FOLD_EXP want it.
 static void fold_units(const reduction *r, fold f, const float *x, int64_t job, plb_span units,
                        const double *shift, double *acc) {
     const int64_t place = job / r->chunks, column = job % r->chunks * COLUMNS;
@@ -129,18 +160,38 @@ static void put(const reduction *r, float *y, int64_t job, const double *acc) {
     for (int64_t j = 0; j < n; j++) y[j * r->step] = (float)finish(r, acc[j]);
 }
 
-// A variance takes two folds: the second is around the means.
+// A variance and a logsumexp take two folds: the second is around what the first found.
+static bool folds_twice(const reduction *r) {
+    return r->op == PLB_OP_reduce_var || r->op == PLB_OP_reduce_logsumexp;
+}
+
+static fold first_fold(const reduction *r) {
+    return r->op == PLB_OP_reduce_var ? FOLD_SUM : FOLD_MAX;
+}
+
+static double shift_from(const reduction *r, double first) {
+    if (r->op == PLB_OP_reduce_var) return first / (double)r->cells;
+    return isinf(first) ? 0 : first;
+}
+
+// What the second fold leaves to do with its shift.
+static void shift_back(const reduction *r, double *acc, const double *shift, int64_t n) {
+    if (r->op != PLB_OP_reduce_logsumexp) return;
+    for (int64_t j = 0; j < n; j++) acc[j] = log(acc[j]) + shift[j];
+}
+
 static void run_job(const reduction *r, const float *x, float *y, int64_t job) {
     double acc[COLUMNS], shift[COLUMNS] = {0};
     const int64_t n = columns_of(r, job);
     const plb_span all = {0, r->units};
-    if (r->op == PLB_OP_reduce_var) {
-        start(FOLD_SUM, acc, n);
-        fold_units(r, FOLD_SUM, x, job, all, shift, acc);
-        for (int64_t j = 0; j < n; j++) shift[j] = acc[j] / (double)r->cells;
+    if (folds_twice(r)) {
+        start(first_fold(r), acc, n);
+        fold_units(r, first_fold(r), x, job, all, shift, acc);
+        for (int64_t j = 0; j < n; j++) shift[j] = shift_from(r, acc[j]);
     }
     start(r->fold, acc, n);
     fold_units(r, r->fold, x, job, all, shift, acc);
+    shift_back(r, acc, shift, n);
     put(r, y, job, acc);
 }
 
@@ -164,11 +215,13 @@ static void share(const reduction *r, fold f, const float *x, int64_t job, int t
 static void run_shared(const reduction *r, const float *x, float *y, int64_t job, int threads,
                        double *parts) {
     double shift[COLUMNS] = {0};
-    if (r->op == PLB_OP_reduce_var) {
-        share(r, FOLD_SUM, x, job, threads, shift, parts);
-        for (int64_t j = 0; j < columns_of(r, job); j++) shift[j] = parts[j] / (double)r->cells;
+    const int64_t n = columns_of(r, job);
+    if (folds_twice(r)) {
+        share(r, first_fold(r), x, job, threads, shift, parts);
+        for (int64_t j = 0; j < n; j++) shift[j] = shift_from(r, parts[j]);
     }
     share(r, r->fold, x, job, threads, shift, parts);
+    shift_back(r, parts, shift, n);
     put(r, y, job, parts);
 }
 
@@ -271,6 +324,7 @@ static fold fold_of(const plb_query *q) {
     case PLB_OP_reduce_max: return FOLD_MAX;
     case PLB_OP_reduce_min: return FOLD_MIN;
     case PLB_OP_reduce_var: return FOLD_SQUARES;
+    case PLB_OP_reduce_logsumexp: return FOLD_EXP;
     case PLB_OP_reduce_norm:
         return ((const plb_reduce_attrs *)q->attrs)->p == 1 ? FOLD_ABS : FOLD_SQUARES;
     default: return FOLD_SUM;

@@ -52,6 +52,8 @@ typedef struct plb_vec {
     float (*exp_shifted)(float *y, const float *a, float shift, int64_t n);
     // y = alpha a + beta; y may be a.
     void (*scale)(float *y, const float *a, float alpha, float beta, int64_t n);
+    // y += alpha a
+    void (*add_scaled)(float *y, const float *a, float alpha, int64_t n);
     // y = b (a - shift)
     void (*scale_shifted)(float *y, const float *a, const float *b, float shift, int64_t n);
 

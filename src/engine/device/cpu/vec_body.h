@@ -215,6 +215,11 @@ static void scale(float *y, const float *a, float alpha, float beta, int64_t n) 
     for (int64_t i = 0; i < n; i++) y[i] = fma_f32(alpha, a[i], beta);
 }
 
+static void add_scaled(float *y, const float *a, float alpha, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = fma_f32(alpha, a[i], y[i]);
+}
+
 static void scale_shifted(float *y, const float *a, const float *b, float shift, int64_t n) {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = b[i] * (a[i] - shift);
@@ -446,6 +451,7 @@ const plb_vec PLB_VEC_TABLE = {
     .to_bool = to_bool,
     .exp_shifted = exp_shifted,
     .scale = scale,
+    .add_scaled = add_scaled,
     .scale_shifted = scale_shifted,
     .sgd = sgd,
     .adam = adam,
