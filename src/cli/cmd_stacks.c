@@ -170,9 +170,9 @@ const plb_command plb_cmd_stacks = {
         "those that there are and those that can be added; adds one, or removes it.\n\n"
         "add torch makes a private Python environment and installs PyTorch in the\n"
         "version that this release was tested with; it serves torch-eager, torch-script,\n"
-        "torch-compile and torch-cudagraph. onnxruntime and openvino use the torch stack to\n"
-        "export models. With --python a stack runs in an environment that exists already,\n"
-        "in whatever versions it has.\n\n"
+        "torch-compile and torch-cudagraph. onnxruntime and openvino use it to export\n"
+        "models; libtorch compiles a worker against its C++ library. With --python a stack\n"
+        "runs in an environment that exists already, in whatever versions it has.\n\n"
         "Stacks live in $XDG_DATA_HOME/plumb/stacks, else ~/.local/share/plumb/stacks, one\n"
         "folder each; others are found in the folders that PLUMB_STACKS names. What is\n"
         "interrupted leaves everything as it was.",

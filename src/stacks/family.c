@@ -53,5 +53,5 @@ plb_status plb_stack_family_get(const char *name, plb_stack_family *out) {
     }
     const char *nearest = plb_nearest_name(name, names, ROWS);
     return plb_fail(PLB_EINVAL, "no stack \"%s\" that could be added; did you mean %s?", name,
-                    nearest ? nearest : "torch, onnxruntime or openvino");
+                    nearest ? nearest : "torch, onnxruntime, openvino or libtorch");
 }

@@ -196,6 +196,30 @@ static plb_status add_python(job *j) {
     return write_manifests(j);
 }
 
+// The C++ worker is built by a script that knows where a torch keeps its headers.
+static plb_status add_libtorch(job *j) {
+    if (j->add->python) {
+        PLB_TRY(find_python(j, j->add->python));
+    } else {
+        PLB_TRY(plb_manifest_python(j->home, "torch-eager", j->arena, &j->python));
+        if (!j->python) {
+            return plb_fail(PLB_EMISSING, "libtorch is built against the torch of another stack: "
+                                          "plumb stacks add torch comes first, or --python PATH");
+        }
+    }
+    PLB_TRY(check_packages(j));
+    const char *build = plb_arena_printf(j->arena, "%s/%s", j->sources, j->family.worker);
+    const char *built = plb_arena_printf(j->arena, "%s/worker", j->part);
+    const char *worker = plb_arena_printf(j->arena, "%s/libtorch/worker", j->home);
+    if (!build || !built || !worker) return no_memory();
+    const char *const argv[] = {j->python, "-u", build, built, NULL};
+    PLB_TRY(step(j, "compiling the worker", argv));
+    PLB_TRY(put_in_place(j, "worker"));
+    const plb_manifest manifest = {
+        .name = "libtorch", .family = &j->family, .python = j->python, .command = {worker}};
+    return plb_manifest_write(j->home, &manifest);
+}
+
 static plb_status run_job(job *j) {
     j->log = plb_arena_printf(j->arena, "%s/%s.log", j->home, j->family.name);
     j->part = plb_arena_printf(j->arena, "%s/.%s.part", j->home, j->family.name);
@@ -203,7 +227,7 @@ static plb_status run_job(job *j) {
     unlink(j->log);
     PLB_TRY(plb_folder_remove(j->part)); // of an add that was killed
     PLB_TRY(plb_folder_make(j->part));
-    plb_status status = add_python(j);
+    plb_status status = strcmp(j->family.name, "libtorch") == 0 ? add_libtorch(j) : add_python(j);
     char text[LINE_BYTES * 2];
     if (status) snprintf(text, sizeof text, "%s", plb_error_text());
     plb_status removed = plb_folder_remove(j->part);

@@ -172,6 +172,7 @@ def test_failures(place):
                         (["remove", "x", "--python", "p"], "are for add"),
                         (["add", "torch", "--python", "/bin/true"], "this is no Python")):
         refused(place.run(*words), text, 2)
+    refused(place.run("add", "libtorch"), "plumb stacks add torch comes first", 3)
     place.env["PLUMB_STACK_SOURCES"] = "/nowhere"
     if not (pathlib.Path(PLUMB).parents[1] / "stacks").exists():
         refused(place.run("add", "torch"), "sources are missing", 3)
@@ -208,6 +209,28 @@ def test_killed(place):
     assert place.state("onnxruntime") == "ready" and not list(place.home.glob(".*.part"))
 
 
+def test_libtorch(place):
+    """What is compiled takes its place when it is whole."""
+    (place.sources / "libtorch").mkdir()
+    build = place.sources / "libtorch/build.py"
+    build.write_text("import pathlib, sys\nprint('compiling')\n"
+                     "out = pathlib.Path(sys.argv[1])\nout.write_text('#!/bin/sh\\necho built')\n"
+                     "out.chmod(0o755)\n")
+    assert place.run("add", "torch").returncode == 0
+    assert place.run("add", "libtorch").returncode == 0
+    entry = place.states()["libtorch"]
+    assert entry["state"] == "ready" and entry["versions"] == "torch 1.2.3", entry
+    written = json.loads((place.home / "libtorch/stack.json").read_text())
+    assert written["command"] == [str(place.home / "libtorch/worker")], written
+    ran = subprocess.run(written["command"], stdout=subprocess.PIPE, text=True, check=True)
+    assert ran.stdout == "built\n"
+    build.write_text("import sys\nprint('x.cpp:1: error: no such header')\nsys.exit('ERROR: x')\n")
+    refused(place.run("add", "libtorch"), "ERROR: x", 3)
+    assert place.state("libtorch") == "ready" and not list(place.home.glob(".*.part"))
+    assert place.run("remove", "libtorch").returncode == 0
+    assert place.state("libtorch") == "missing" and place.state("torch-eager") == "ready"
+
+
 def test_strangers(place):
     """Stacks of others are listed, wrong ones with the reason."""
     other = place.folder / "others"
@@ -224,7 +247,7 @@ def test_strangers(place):
 
 
 TESTS = [test_list, test_add_and_remove, test_existing_python, test_failures, test_interrupted,
-         test_killed, test_strangers]
+         test_killed, test_libtorch, test_strangers]
 
 
 def main():
