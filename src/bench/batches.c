@@ -11,7 +11,7 @@
 #include "base/core/philox.h"
 #include "base/core/status.h"
 
-enum { ALIGN = 64, SMALL_BYTES = 1 << 20 };
+enum { ALIGN = 64, SMALL_BYTES = 1 << 20, FEW_ROWS = 8 };
 static const uint64_t seed = UINT64_C(0x706c756d62); // of all batches
 
 static void draw_normal(float *to, int64_t count) {
@@ -36,11 +36,11 @@ static size_t row_bytes(const plb_facts *facts, int input) {
     return (size_t)count * plb_dtype_size(facts->input[input].dtype);
 }
 
-// Enough rows that three sets of slots besides the first can be new.
-static int64_t pool_rows(const plb_batches *b) {
-    if (b->batch == 1) return (int64_t)PLB_BATCHES_ARRANGEMENTS * b->n_slots;
-    int64_t sources = (2 * b->n_slots + b->batch - 1) / b->batch;
-    return (sources < 2 ? 2 : sources) * b->batch;
+// Enough batches that every slot of every arrangement is another one. Large batches have enough
+// orders of their rows: see plb_batches_row.
+static int64_t pool_sources(const plb_batches *b) {
+    if (b->batch < FEW_ROWS) return (int64_t)PLB_BATCHES_ARRANGEMENTS * b->n_slots;
+    return b->batch < 2 * FEW_ROWS ? 4 : 2;
 }
 
 plb_status plb_batches_new(const plb_facts *facts, plb_batches *out) {
@@ -50,7 +50,7 @@ plb_status plb_batches_new(const plb_facts *facts, plb_batches *out) {
     for (int i = 0; i < b->n_inputs; i++) b->row_bytes[i] = row_bytes(facts, i);
     size_t fit = SMALL_BYTES / (b->row_bytes[0] * (size_t)b->batch + 1);
     b->n_slots = fit < 2 ? 2 : fit > PLB_BATCHES_MAX_SLOTS ? PLB_BATCHES_MAX_SLOTS : (int)fit;
-    b->rows = pool_rows(b);
+    b->rows = pool_sources(b) * b->batch;
     uint64_t hash = PLB_HASH_SEED;
     for (int i = 0; i < b->n_inputs; i++) {
         size_t bytes = (size_t)b->rows * b->row_bytes[i];
@@ -76,19 +76,21 @@ void plb_batches_free(plb_batches *b) {
 }
 
 // ---------------------------------------------------------------------------- arrangements
-// Batches of one row: other rows. Others: rows turned by one, backwards, or both.
+// Small batches: other batches of the pool. Others: the pool's few batches with their rows turned,
+// first forwards, then backwards; number `order` of a batch is unlike all before it.
 int64_t plb_batches_source(const plb_batches *b, int slot, int arrangement) {
-    int64_t shift = b->batch == 1 ? (int64_t)arrangement * b->n_slots : 0;
+    int64_t shift = b->batch < FEW_ROWS ? (int64_t)arrangement * b->n_slots : 0;
     return (slot + shift) % (b->rows / b->batch);
 }
 
 int64_t plb_batches_row(const plb_batches *b, int slot, int arrangement, int64_t row) {
+    int64_t sources = b->rows / b->batch;
     int64_t first = plb_batches_source(b, slot, arrangement) * b->batch;
-    if (b->batch == 1) return first;
-    int64_t turn = arrangement & 1;
-    if (arrangement & 2) row = b->batch - 1 - row;
-    if (b->training) return first + (row + turn) % b->batch; // the batch's own rows
-    return (first + row + turn) % b->rows;
+    if (b->batch < FEW_ROWS) return first + row;
+    int64_t slots_each = (b->n_slots + sources - 1) / sources;
+    int64_t order = arrangement * slots_each + slot / sources;
+    if (order / b->batch % 2) row = b->batch - 1 - row;
+    return first + (row + order) % b->batch;
 }
 
 // ---------------------------------------------------------------------------- shared memory

@@ -5,7 +5,7 @@
 // is how a stack that remembers answers is told from one that computes.
 //
 // Slot: a place in shared memory that holds one batch. Slots 0 and 1 rotate while timed; the others
-// serve checks. Arrangement 0 is what slots hold at first, 1 to PLB_BATCHES_ARRANGEMENTS - 1 are new.
+// serve checks. Arrangement 0 is what slots hold at first, the others hold new batches.
 #ifndef PLB_BENCH_BATCHES_H
 #define PLB_BENCH_BATCHES_H
 
@@ -29,7 +29,7 @@ PLB_API void plb_batches_free(plb_batches *batches); // back to {0}
 
 // Row of the pool that stands in row `row` of a slot.
 PLB_API int64_t plb_batches_row(const plb_batches *batches, int slot, int arrangement, int64_t row);
-// In training: the batch of the pool (rows / batch there are) whose rows a slot holds, in some order.
+// The batch of the pool (rows / batch there are) whose rows a slot holds, in some order.
 PLB_API int64_t plb_batches_source(const plb_batches *batches, int slot, int arrangement);
 
 // Bytes of one slot of all inputs, and where input i of a slot lies.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A group of cases that differ in their stack. A start: one worker a stack comes up, is loaded,
 // makes its first call, is proven and audited (in the first start), warms up, and is stopped
-// (SIGSTOP); when all are warm, blocks are taken in palindromes, A B C C B A, until every series has
-// enough. What breaks ends its own case and nobody else's.
+// (SIGSTOP); when all are warm, blocks are taken in palindromes, A B C C B A, until every series
+// has enough. What breaks ends its own case and nobody else's.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
 #include "bench/batches.h"
 #include "bench/case.h"
 
-// The optimizer of every training case: large enough a step to be seen in f32, small enough that six
-// steps stay near the reference.
+// The optimizer of every training case: large enough a step to be seen in f32, small enough that
+// six steps stay near the reference.
 #define PLB_BENCH_LR       0.01
 #define PLB_BENCH_MOMENTUM 0.9
 

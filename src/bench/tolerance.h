@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How far a result may be from the f64 reference: c · eps · sqrt(depth). eps is that of the numbers
 // that are multiplied, depth the number of products (convolutions, matrix products) in a row; c is
-// read from the one table in tolerance.c. docs/measuring.md says how c was found: at least twice the
-// worst honest stack's error, at most half of what a lower precision shows.
+// read from the one table in tolerance.c. docs/measuring.md says how c was found: at least twice
+// the worst honest stack's error, at most half of what a lower precision shows.
 #ifndef PLB_BENCH_TOLERANCE_H
 #define PLB_BENCH_TOLERANCE_H
 
@@ -10,11 +10,12 @@
 #include "plumb/tensor.h"
 
 typedef enum plb_result_kind {
-    PLB_RESULT_OUTPUT,   // logits: largest difference over largest value
-    PLB_RESULT_LOSS,     // |difference| over |value|
-    PLB_RESULT_GRADIENT, // here and below: root mean square of the difference over that of the value
-    PLB_RESULT_WEIGHT,   // of the change since the file's weights
-    PLB_RESULT_BUFFER,   // running statistics
+    PLB_RESULT_OUTPUT, // logits: largest difference over largest value
+    PLB_RESULT_LOSS,   // |difference| over |value|
+    // From here on: root mean square of the difference over that of the value.
+    PLB_RESULT_GRADIENT,
+    PLB_RESULT_WEIGHT, // of the change since the file's weights
+    PLB_RESULT_BUFFER, // running statistics
     PLB_RESULT_LAYER,
     PLB_RESULT_KINDS,
 } plb_result_kind;

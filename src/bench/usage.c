@@ -113,15 +113,25 @@ void plb_usage_threads_read(pid_t pid, plb_usage_threads *out) {
     for (int i = 0; i < t.count; i++) add_threads(t.pid[i], out);
 }
 
+static int64_t ran_between(const plb_usage_threads *before, const plb_usage_threads *after, int i) {
+    int64_t ran = after->cpu_ns[i];
+    for (int k = 0; k < before->count; k++) {
+        if (before->id[k] == after->id[i]) ran -= before->cpu_ns[k];
+    }
+    return ran;
+}
+
 int plb_usage_busy_threads(const plb_usage_threads *before, const plb_usage_threads *after,
-                           int64_t length_ns, double share) {
+                           double share) {
+    int64_t most = 0;
     int busy = 0;
     for (int i = 0; i < after->count; i++) {
-        int64_t ran = after->cpu_ns[i];
-        for (int k = 0; k < before->count; k++) {
-            if (before->id[k] == after->id[i]) ran -= before->cpu_ns[k];
-        }
-        busy += (double)ran >= share * (double)length_ns;
+        int64_t ran = ran_between(before, after, i);
+        if (ran > most) most = ran;
+    }
+    for (int i = 0; i < after->count; i++) {
+        int64_t ran = ran_between(before, after, i);
+        busy += ran > 0 && (double)ran >= share * (double)most;
     }
     return busy;
 }

@@ -26,9 +26,10 @@ typedef struct plb_usage_threads {
 
 // Of every thread alive, in the process and its descendants.
 PLB_API void plb_usage_threads_read(pid_t pid, plb_usage_threads *out);
-// How many threads ran for at least `share` of `length_ns` between two readings.
+// How many threads ran between two readings for at least `share` of what the busiest one ran: on a
+// crowded machine all of them run less.
 PLB_API int plb_usage_busy_threads(const plb_usage_threads *before, const plb_usage_threads *after,
-                                   int64_t length_ns, double share);
+                                   double share);
 
 // Bytes of memory that new processes may use: what is available, within the control group's limit.
 PLB_API int64_t plb_usage_memory_available(void);

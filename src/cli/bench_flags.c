@@ -12,7 +12,7 @@
 #include "base/core/alloc.h"
 #include "base/core/status.h"
 #include "base/file.h"
-#include "base/folder.h"
+#include "bench/git.h"
 
 static plb_status no_memory(void) {
     return plb_fail(PLB_ENOMEM, "out of memory");
@@ -71,30 +71,6 @@ static const char *typed_command(plb_arena *arena) {
     return text;
 }
 
-// The revision that HEAD names, where this is a git working tree; NULL elsewhere.
-static const char *git_revision(plb_arena *arena) {
-    static const char *const ups[] = {".", "..", "../..", "../../..", "../../../.."};
-    for (size_t i = 0; i < sizeof ups / sizeof *ups; i++) {
-        const char *head = plb_arena_printf(arena, "%s/.git/HEAD", ups[i]);
-        uint8_t *bytes = NULL;
-        size_t size = 0;
-        if (!head || !plb_file_exists(head)) continue;
-        if (plb_file_read(head, 4096, &bytes, &size)) return NULL;
-        char *text = plb_arena_printf(arena, "%.*s", (int)size, (const char *)bytes);
-        plb_free(bytes);
-        if (!text) return NULL;
-        text[strcspn(text, "\n")] = '\0';
-        if (strncmp(text, "ref: ", 5) != 0) return text;
-        const char *ref = plb_arena_printf(arena, "%s/.git/%s", ups[i], text + 5);
-        if (!ref || plb_file_read(ref, 4096, &bytes, &size)) return NULL;
-        text = plb_arena_printf(arena, "%.*s", (int)size, (const char *)bytes);
-        plb_free(bytes);
-        if (text) text[strcspn(text, "\n")] = '\0';
-        return text;
-    }
-    return NULL;
-}
-
 static bool interrupted(void *context) {
     (void)context;
     return plb_cli_interrupted();
@@ -126,7 +102,9 @@ plb_status plb_bench_flags_read(const plb_bench_flags *f, const plb_call *call, 
     PLB_TRY(split("set", f->set, arena, &o->settings));
     if (f->memory_limit) PLB_TRY(read_bytes(f->memory_limit, &o->memory_limit_bytes));
     o->command = typed_command(arena);
-    o->git = git_revision(arena);
+    char revision[PLB_GIT_BYTES];
+    plb_git_revision(".", revision);
+    o->git = revision[0] ? plb_arena_strdup(arena, revision) : NULL;
     return own_path(arena, &o->plumb);
 }
 

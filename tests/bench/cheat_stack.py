@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stack that cheats: it stands between `plumb bench` and an honest worker of ours and changes what
-one says to the other, in the way that its second argument names. `honest` changes nothing.
+"""A stack that cheats: it stands between `plumb bench` and an honest worker of ours and changes
+what one says to the other, as its second argument names. `honest` changes nothing.
 
     cheat_stack.py PLUMB CHEAT
 """
@@ -336,8 +336,8 @@ class DroppedGradient(Cheat):
 
 
 class LowPrecision(ChangedWeights):
-    """Multiplies numbers that were rounded first. Products of the first layer are then exactly those
-    of a low precision; later activations keep more than a real cheat's would."""
+    """Multiplies numbers that were rounded first. Products of the first layer are then exactly
+    those of a low precision; later activations keep more than a real cheat's would."""
     bits = 0
 
     def change(self, name, data):

@@ -6,16 +6,16 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from stacks import Place, check, finish  # noqa: E402
 
-# The cheat, and what the reason must say (one of several, by |): in inference and in training (None:
-# not tried there).
+# The cheat, and what the reason must say (one of several, by |): in inference and in training
+# (None: not tried there).
 CHEATS = {
     "honest": ("", ""),
     "half-batch": ("output of batch", "differs"),
     "half-batch-timed": ("output of a timed iteration", None),
     "small-image": ("output of batch", "differs"),
     "cached-output": ("output of batch 1", None),
-    "memo": ("never seen", None),
-    "ahead": ("when batches arrive", None),
+    "memo": ("never seen|outside of the time", None),
+    "ahead": ("when batches arrive|outside of the time", None),
     "skipped-layer": ("output of batch", "differs"),
     "other-weights": ("output of batch", "differs"),
     "no-evaluation-mode": ("output of batch", None),
@@ -25,7 +25,7 @@ CHEATS = {
     "dropped-gradient": (None, "grad.conv2.weight"),
     "tf32": ("output of batch", "differs"),
     "bf16": ("output of batch", "differs"),
-    "early-return": ("answers before the work is done|timed iteration", None),
+    "early-return": ("answers before|timed iteration|only|batches arrive", None),
     "early-return-inside": ("outside of the time", "outside of the time"),
     "every-other": ("outside of the time", "outside of the time"),
     "more-threads": ("thread was told", "thread was told"),
