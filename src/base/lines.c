@@ -56,11 +56,11 @@ static plb_status make_room(plb_lines *l) {
         memmove(l->buffer, l->buffer + l->taken, l->used - l->taken);
         l->used -= l->taken, l->taken = 0;
     }
-    if (l->used + 1 < l->capacity) return PLB_OK;
-    if (l->used >= PLB_LINE_MAX_BYTES) {
+    if (l->used >= PLB_LINE_MAX_BYTES) { // of one line: those before it were handed out
         return plb_fail(PLB_EBROKEN, "expected a line of at most %d bytes, found a longer one",
                         PLB_LINE_MAX_BYTES);
     }
+    if (l->used + 1 < l->capacity) return PLB_OK;
     size_t capacity = l->capacity ? 2 * l->capacity : STEP;
     char *buffer = plb_realloc_array(l->buffer, capacity, 1);
     if (!buffer) return plb_fail(PLB_ENOMEM, "out of memory for a message");

@@ -198,10 +198,9 @@ static plb_status try_arrangement(const auditor *a, int arrangement, novelty *le
 
 static plb_status check_novelty(const auditor *a) {
     const plb_batches *b = a->load->batches;
-    bool dear = a->iteration_ns * b->n_slots > 1e9;
     novelty least = {HUGE_VAL, HUGE_VAL, HUGE_VAL};
     char text[512];
-    for (int i = dear ? PLB_BATCHES_ARRANGEMENTS - 1 : 1; i < PLB_BATCHES_ARRANGEMENTS; i++) {
+    for (int i = 1; i < b->arrangements; i++) {
         PLB_TRY(try_arrangement(a, i, &least));
     }
     double bytes = (double)plb_batches_bytes(b), seen = least.seen_ns * b->n_slots;

@@ -39,7 +39,7 @@ static size_t row_bytes(const plb_facts *facts, int input) {
 // Enough batches that every slot of every arrangement is another one. Large batches have enough
 // orders of their rows: see plb_batches_row.
 static int64_t pool_sources(const plb_batches *b) {
-    if (b->batch < FEW_ROWS) return (int64_t)PLB_BATCHES_ARRANGEMENTS * b->n_slots;
+    if (b->batch < FEW_ROWS) return (int64_t)b->arrangements * b->n_slots;
     return b->batch < 2 * FEW_ROWS ? 4 : 2;
 }
 
@@ -50,6 +50,8 @@ plb_status plb_batches_new(const plb_facts *facts, plb_batches *out) {
     for (int i = 0; i < b->n_inputs; i++) b->row_bytes[i] = row_bytes(facts, i);
     size_t fit = SMALL_BYTES / (b->row_bytes[0] * (size_t)b->batch + 1);
     b->n_slots = fit < 2 ? 2 : fit > PLB_BATCHES_MAX_SLOTS ? PLB_BATCHES_MAX_SLOTS : (int)fit;
+    // Two slots are large batches: new ones cost the reference time.
+    b->arrangements = b->n_slots == 2 ? 2 : PLB_BATCHES_MAX_ARRANGEMENTS;
     b->rows = pool_sources(b) * b->batch;
     uint64_t hash = PLB_HASH_SEED;
     for (int i = 0; i < b->n_inputs; i++) {

@@ -11,11 +11,11 @@
 
 #include "bench/facts.h"
 
-enum { PLB_BATCHES_MAX_SLOTS = 16, PLB_BATCHES_ARRANGEMENTS = 4 };
+enum { PLB_BATCHES_MAX_SLOTS = 16, PLB_BATCHES_MAX_ARRANGEMENTS = 4 };
 
 typedef struct plb_batches {
-    int64_t batch, rows; // rows of the pool: a multiple of batch
-    int n_slots;
+    int64_t batch, rows;       // rows of the pool: a multiple of batch
+    int n_slots, arrangements; // arrangements: how many there are, at least 2
     bool training;
     int n_inputs;
     size_t row_bytes[PLB_FACTS_MAX_INPUTS];

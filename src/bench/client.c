@@ -96,8 +96,9 @@ plb_status plb_client_start(plb_client *c, const plb_stack *stack,
     double limit_s = options->hello_s > 0 ? options->hello_s : 120;
     PLB_TRY(plb_client_ask(c, json_pack("{s:s,s:i}", "type", "hello", "protocol", 1), limit_s,
                            "hello", &c->hello));
+    // A worker that could not speak our protocol would have answered an error.
     const json_t *protocol = json_object_get(c->hello, "protocol");
-    if (json_is_integer(protocol) && json_integer_value(protocol) == 1) return PLB_OK;
+    if (!protocol || json_integer_value(protocol) == 1) return PLB_OK;
     return plb_failure_set(&c->failure, PLB_OUTCOME_PROTOCOL, "hello: expected protocol 1");
 }
 

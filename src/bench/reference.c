@@ -17,8 +17,8 @@ enum { MAX_ENTRIES = 8192, MOST_SLOTS = 64, LIMIT_S = 3600 };
 static const double assumed_flops = 5e9; // a second, in f64, on a slow processor
 
 bool plb_reference_affords(const plb_facts *facts, double budget_s) {
-    // Two proofs' steps with gradients beside, and the steps of the sequence.
-    double steps = facts->training ? 5 + PLB_REFERENCE_STEPS : 1;
+    // Two proofs with their gradients, and a first step on each of a few batches.
+    double steps = facts->training ? 2 + 1 + PLB_REFERENCE_STEPS + 1 + 4 : 1;
     return facts->flops * steps <= assumed_flops * budget_s;
 }
 

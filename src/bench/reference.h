@@ -7,7 +7,7 @@
 #include "base/core/arena.h"
 #include "bench/load.h"
 
-enum { PLB_REFERENCE_STEPS = 6 };
+enum { PLB_REFERENCE_STEPS = 4 };
 
 typedef struct plb_reference_entry {
     const char *name; // as in the protocol's proof

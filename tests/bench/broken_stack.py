@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stack that breaks in the way that its second argument names, mostly in a block of more than one
+iteration; else it is the honest one.
+
+    broken_stack.py PLUMB WAY
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from cheat_stack import Cheat
+
+
+class Broken(Cheat):
+    way = None
+
+    def hello(self, request):
+        if self.way == "slow-hello":
+            time.sleep(1000)
+        if self.way == "old-protocol":
+            return {"type": "error", "id": request["id"], "code": "unsupported",
+                    "reason": "protocol 7 only"}
+        if self.way == "exit-at-once":
+            print("no module named torch", file=sys.stderr)
+            os._exit(3)
+        return self.ask(request)
+
+    def load(self, request):
+        if self.way == "refuses":
+            return {"type": "error", "id": request["id"], "code": "refused", "kind": "export",
+                    "reason": "operator frobnicate is not supported"}
+        if self.way == "reports-oom":
+            return {"type": "error", "id": request["id"], "code": "oom", "reason": "CUDA: no memory"}
+        if self.way == "exception":
+            return {"type": "error", "id": request["id"], "code": "internal",
+                    "reason": "KeyError: 'x'"}
+        return super().load(request)
+
+    def sample(self, request):
+        if request["n"] > 1:
+            getattr(self, self.way.replace("-", "_"), lambda: None)()
+        answer = self.ask(request)
+        if request["n"] > 1:
+            answer = getattr(self, "bad_" + self.way.replace("-", "_"), lambda a: a)(answer)
+        return answer
+
+    # ---- before the answer
+    def crash(self):
+        print("about to fail\nassertion `x > 0' failed", file=sys.stderr, flush=True)
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+    def hang(self):
+        # With a grandchild in a session of its own, as compilers have.
+        subprocess.Popen(["sleep", "987654"], start_new_session=True)
+        time.sleep(1000)
+
+    def exits(self):
+        os._exit(7)
+
+    def eats_memory(self):
+        held = []
+        while True:
+            held.append(bytearray(os.urandom(1 << 20) * 16))
+
+    def garbage(self):
+        self.caller.write(bytes(range(256)) * 40 + b"\n")
+        self.caller.flush()
+
+    def no_newline(self):
+        self.caller.write(b"x" * (17 << 20))
+        self.caller.flush()
+
+    def wrong_id(self):
+        self.answer({"type": "samples", "id": 0})
+
+    def deep(self):
+        self.caller.write(b"[" * 100000 + b"\n")
+        self.caller.flush()
+
+    def closes(self):
+        os.close(int(os.environ["PLUMB_FD"]))
+        time.sleep(1000)
+
+    def noise(self):
+        for _ in range(3000):
+            os.write(1, b"{\"type\": \"samples\"}\n" * 100)
+
+    # ---- in the answer
+    def bad_outside(self, answer):
+        return dict(answer, offset=1 << 40)
+
+    def bad_negative(self, answer):
+        return dict(answer, offset=-8)
+
+    def bad_fewer(self, answer):
+        return dict(answer, count=answer["count"] - 1)
+
+    def bad_shape(self, answer):
+        return dict(answer, tensors=[dict(t, shape=[1 << 31, 1 << 31, 7]) for t in
+                                     answer["tensors"]] or [{"name": "output", "shape": "x"}])
+
+    def bad_types(self, answer):
+        return {"type": "samples", "id": answer["id"], "n": "many", "offset": {}, "count": None}
+
+
+if __name__ == "__main__":
+    Broken.way = sys.argv[2]
+    Broken(sys.argv[1]).serve()

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers that crash, hang, eat memory, talk nonsense: each is an outcome of its own case, the suite
+goes on, nothing stays behind. Kills of plumb itself, full disks, resumed runs."""
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from stacks import PLUMB, Place, check, finish  # noqa: E402
+
+WAYS = {
+    "crash": ("crash", "signal 11"),
+    "exits": ("crash", "status 7"),
+    "exit-at-once": ("crash", "no module named torch"),
+    "exception": ("crash", "KeyError"),
+    "hang": ("timeout", "no answer"),
+    "slow-hello": ("timeout", "hello"),
+    "eats-memory": ("oom", "--memory-limit"),
+    "reports-oom": ("oom", "CUDA"),
+    "refuses": ("refused", "frobnicate"),
+    "garbage": ("protocol", ""),
+    "no-newline": ("protocol", "line"),
+    "wrong-id": ("protocol", "id"),
+    "deep": ("protocol", "expected an answer"),
+    "closes": ("protocol", "closed its descriptor"),
+    "old-protocol": ("protocol", "protocol 7"),
+    "outside": ("protocol", "outside"),
+    "negative": ("protocol", "samples"),
+    "fewer": ("protocol", "samples"),
+    "shape": ("protocol", "tensor"),
+    "types": ("protocol", "samples"),
+    "noise": ("ok", None),
+}
+COMMON = ("--batch", "8", "--threads", "1", "--time", "0.1", "--starts", "1", "--no-lock")
+
+
+def processes(words):
+    """Command lines of all live processes that contain the words."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                line = file.read().replace(b"\0", b" ").decode(errors="replace")
+            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+                state = file.read().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            continue
+        if words in line and state != "Z" and int(pid) != os.getpid():
+            found.append(line)
+    return found
+
+
+def wait_for(condition, seconds):
+    until = time.monotonic() + seconds
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.02)
+    return condition()
+
+
+def test_ways():
+    place = Place()
+    place.add_script("broken_stack.py", *WAYS)
+    place.add("bad-json", text="{\"protocol\": 1,")
+    place.add("no-program", "/nowhere/python")
+    names = list(WAYS) + ["bad-json", "no-program", "plumb-plan"]
+    status, document, err = place.run("bench", "mnist_cnn", "--stack", ",".join(names),
+                                      "--timeout", "2.5", "--memory-limit", "600M", *COMMON)
+    check(status == 6, f"exit status {status}: {err[-2000:]}")
+    cases = {case["stack"]: case for case in document["cases"]}
+    check(list(cases) == names, "every stack has a case")
+    for name, (outcome, words) in WAYS.items():
+        case = cases[name]
+        found = f"{name}: {case['outcome']}, {case['reason']}"
+        check(case["outcome"] == outcome and (not words or words in (case["reason"] or "")), found)
+        check((case["median_ms"] is not None) == (outcome == "ok"), f"{name}: has a time")
+    check(cases["refuses"]["kind"] == "export", "kind of a refusal")
+    check("assertion" in cases["crash"]["log"], f"log of a crash: {cases['crash']['log']}")
+    check(cases["bad-json"]["outcome"] == "crash" and "stack.json" in cases["bad-json"]["reason"],
+          f"bad-json: {cases['bad-json']['reason']}")
+    check(cases["no-program"]["outcome"] == "crash" and
+          "No such file" in cases["no-program"]["reason"],
+          f"no-program: {cases['no-program']['reason']}")
+    check(cases["plumb-plan"]["outcome"] == "ok", "the suite goes on")
+    check(wait_for(lambda: not processes("sleep 987654"), 3), "a hung worker's child lives on")
+    check(not processes(place.stacks) and not processes("broken_stack"), "a worker lives on")
+
+
+def stored(place):
+    return sqlite3.connect(os.path.join(place.path, "data", "plumb", "plumb.db"))
+
+
+def test_kill(how):
+    """kill -9 of plumb in the middle of sampling; then --resume finishes."""
+    place = Place()
+    place.add_script("broken_stack.py", "honest")
+    words = ("bench", "mnist_cnn", "--stack", "plumb-plan,honest", "--batch", "8,16", "--threads",
+             "1", "--time", "0.6", "--starts", "1", "--no-lock")
+    process = place.start(*words)
+    database = os.path.join(place.path, "data", "plumb", "plumb.db")
+
+    def sampled():
+        try:
+            return stored(place).execute("select count(*) from block").fetchone()[0] > 3
+        except sqlite3.Error:
+            return False
+
+    check(wait_for(sampled, 60), "nothing was sampled")
+    process.send_signal(how)
+    out, _ = process.communicate(timeout=30)
+    check(wait_for(lambda: not processes(place.stacks) and not processes("broken_stack"), 5),
+          f"{how}: a worker outlives plumb: {processes('broken_stack')}")
+    check(os.path.exists(database), "no store")
+    check(stored(place).execute("pragma integrity_check").fetchone()[0] == "ok", "store broken")
+    blocks = stored(place).execute("select count(*) from block").fetchone()[0]
+    check(blocks > 3, f"{blocks} blocks are left")
+    if how == signal.SIGINT:
+        check(process.returncode == 130 and "run 1" in out, f"interrupt: {process.returncode}")
+    status, document, err = place.run(*words, "--resume", "1")
+    check(status == 0, f"resume: {status} {err[-500:]}")
+    check(document["run"]["id"] == 1 and len(document["cases"]) == 4, "resumed another run")
+    outcomes = stored(place).execute("select outcome from measurement").fetchall()
+    check(len(outcomes) == 4 and all(o == ("ok",) for o in outcomes), f"resumed: {outcomes}")
+    status, document, err = place.run("bench", "mnist_cnn", *COMMON[:4], "--stack", "plumb-plan",
+                                      "--time", "0.1", "--starts", "1")
+    check(status == 0, f"a lock was left: {err[-300:]}")
+
+
+def test_full_disk():
+    place = Place()
+    disk = os.path.join(place.path, "small")
+    os.mkdir(disk)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", disk],
+                             check=False, stderr=subprocess.DEVNULL).returncode == 0
+    if not mounted:
+        print("skipped test_full_disk: no right to mount")
+        return
+    try:
+        database = os.path.join(disk, "plumb.db")
+        batches = ",".join(str(n) for n in range(1, 40))
+        process = place.start("bench", "mnist_cnn", "--stack", "plumb-plan", "--batch", batches,
+                              "--threads", "1", "--time", "0.3", "--starts", "1", "--no-lock",
+                              "--db", database)
+        _, err = process.communicate(timeout=200)
+        check(process.returncode == 3, f"full disk: {process.returncode}: {err[-500:]}")
+        check(database in err.splitlines()[-1], f"full disk: {err.splitlines()[-1]}")
+        check(not processes(place.path), "a worker outlives a full disk")
+        copy = os.path.join(place.path, "copy")
+        shutil.copytree(disk, copy)
+        whole = sqlite3.connect(os.path.join(copy, "plumb.db"))
+        check(whole.execute("pragma integrity_check").fetchone()[0] == "ok", "the store is broken")
+    finally:
+        subprocess.run(["umount", "-l", disk], check=False)
+
+
+def test_refused_by_capability():
+    place = Place()
+    for words in (("--dtype", "bf16"), ("--math", "tf32"), ("--device", "cuda:7"),
+                  ("--set", "plumb-plan.no_winograd=perhaps"), ("--set", "plumb-plan.speed=9")):
+        status, document, err = place.run("bench", "mnist_cnn", "--stack", "plumb-plan", *words,
+                                          *COMMON)
+        case = document["cases"][0] if document else {}
+        check(status == 5 and case.get("outcome") == "refused" and case["reason"],
+              f"{words}: {status} {case.get('outcome')} {err[-300:]}")
+    for words in (("--stack", "plumb-plam"), ("--task", "trian"), ("--batch", "0"),
+                  ("--region", "latecy"), ("--device", "gpu"), ("--set", "x"),
+                  ("--memory-limit", "many"), ("--batch", "8", "--resume", "99")):
+        status, document, err = place.run("bench", "mnist_cnn", *words)
+        check(status == 2 and err.count("\n") <= 2, f"{words}: {status} {err}")
+    status, _, err = place.run("bench", "resnet81")
+    check(status == 2 and "resnet18" in err, f"unknown model: {err}")
+
+
+def test_json():
+    place = Place()
+    status, document, err = place.run("bench", "mnist_cnn", "--task", "infer,train", "--stack",
+                                      "plumb-plan,plumb-interp", "--region", "latency,queued",
+                                      "--label", "a name", "--set", "plumb-plan.no_tuning=true",
+                                      "--batch", "8", "--threads", "1", "--time", "0.2",
+                                      "--starts", "2", "--no-lock")
+    check(status == 0 and len(document["cases"]) == 8, f"{status} {err[-500:]}")
+    check(document["run"]["label"] == "a name" and document["run"]["seconds"] > 0, "run")
+    check(isinstance(document["run"]["fingerprint"], dict), "fingerprint")
+    for case in document["cases"]:
+        title = f"{case['task']} {case['stack']} {case['region']}"
+        missing = {"id", "model", "task", "stack", "device", "batch", "size", "dtype", "threads",
+                   "region", "math", "autocast", "settings", "starts", "outcome", "reason", "proof",
+                   "median_ms", "low_ms", "high_ms", "samples", "steady", "warmup_iterations",
+                   "load_ms", "first_call_ms", "compile_ms", "peak_rss_bytes",
+                   "device_peak_bytes", "throughput"} - set(case)
+        check(not missing, f"{title}: lacks {missing}")
+        check(case["outcome"] == "ok" and case["starts"] == 2, f"{title}: {case['reason']}")
+        check(case["low_ms"] <= case["median_ms"] <= case["high_ms"], f"{title}: interval")
+        check(abs(case["throughput"] * case["median_ms"] / 8000 - 1) < 1e-6, f"{title}: rate")
+        check(case["proof"]["equal"] and 0 < case["proof"]["max_rel_error"] < 1e-4 and
+              "output" in case["proof"]["checked"], f"{title}: {case['proof']}")
+        check(case["load_ms"] > 0 and case["first_call_ms"] > 0, f"{title}: load")
+        check(case["peak_rss_bytes"] > 1 << 20 and case["compile_ms"] is None, f"{title}: memory")
+        tuned = case["settings"].get("no_tuning")
+        check(tuned == ("true" if case["stack"] == "plumb-plan" else None), f"{title}: settings")
+    trained = [c for c in document["cases"] if c["task"] == "train"]
+    check(all({"loss", "gradients", "weights", "dropout"} <= set(c["proof"]["checked"])
+              for c in trained), "what training proves")
+    check(len({c["id"] for c in document["cases"]}) == 8, "cases share an id")
+
+
+def main():
+    test_refused_by_capability()
+    test_json()
+    test_ways()
+    test_kill(signal.SIGKILL)
+    test_kill(signal.SIGINT)
+    test_full_disk()
+    finish()
+
+
+main()
