@@ -76,8 +76,9 @@ if(NOT PLB_ONNX STREQUAL "off")
     foreach(python "$ENV{PLB_PYTHON}" python3)
       if(python AND NOT PLB_ONNX_SCHEMA)
         execute_process(
-          COMMAND ${python} -c
-                  "import importlib.util as u; print(u.find_spec('onnx').submodule_search_locations[0])"
+          COMMAND
+            ${python} -c
+            "import importlib.util as u; print(*u.find_spec('onnx').submodule_search_locations)"
           OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
         find_file(PLB_ONNX_SCHEMA NAMES onnx-ml.proto PATHS "${folder}" NO_DEFAULT_PATH)
       endif()

@@ -185,8 +185,8 @@ PLB_API plb_value plb_remainder(plb_graph *graph, plb_value a, plb_value b); // 
 PLB_API plb_value plb_min(plb_graph *graph, plb_value a, plb_value b);
 PLB_API plb_value plb_max(plb_graph *graph, plb_value a, plb_value b);
 PLB_API plb_value plb_prelu(plb_graph *graph, plb_value x, plb_value slope); // slope[C] or [1]
-// Of the bits of integers; shifting by the width of the dtype or more leaves nothing. A shift to the
-// right keeps the sign.
+// Of the bits of integers; shifting by the width of the dtype or more leaves nothing. A shift to
+// the right keeps the sign.
 PLB_API plb_value plb_bit_and(plb_graph *graph, plb_value a, plb_value b);
 PLB_API plb_value plb_bit_or(plb_graph *graph, plb_value a, plb_value b);
 PLB_API plb_value plb_bit_xor(plb_graph *graph, plb_value a, plb_value b);

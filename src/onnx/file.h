@@ -6,8 +6,8 @@
 #include "base/core/arena.h"
 #include "base/core/hash.h"
 #include "base/file.h"
-#include "onnx.pb-c.h"
 #include "plumb/onnx.h"
+#include <onnx.pb-c.h>
 
 enum { PLB_ONNX_MAX_EXTERNAL = 256 }; // files of values
 

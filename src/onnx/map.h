@@ -32,5 +32,8 @@ typedef struct plb_onnx_window {
 } plb_onnx_window;
 PLB_MUST_USE plb_status plb_onnx_window_of(const plb_onnx_node *n, const plb_shape *x,
                                            const int64_t *kernel, plb_onnx_window *out);
+// Attributes of a convolution of these inputs of the node.
+PLB_MUST_USE plb_status plb_onnx_conv_attrs(const plb_onnx_node *n, int input, int weights,
+                                            plb_conv_attrs *attrs);
 
 #endif

@@ -68,8 +68,9 @@ plb_status plb_onnx_window_of(const plb_onnx_node *n, const plb_shape *x, const 
 }
 
 // ---------------------------------------------------------------------------- convolution
-static plb_status conv_attrs(const plb_onnx_node *n, plb_conv_attrs *attrs) {
-    plb_shape x = plb_onnx_type(n, 0).shape, w = plb_onnx_type(n, 1).shape;
+plb_status plb_onnx_conv_attrs(const plb_onnx_node *n, int input, int weights,
+                               plb_conv_attrs *attrs) {
+    plb_shape x = plb_onnx_type(n, input).shape, w = plb_onnx_type(n, weights).shape;
     plb_onnx_window window;
     if (w.rank != x.rank || x.rank < 3) {
         return plb_fail(PLB_EINVAL, "weights of rank %d on a value of rank %d", w.rank, x.rank);
@@ -87,7 +88,7 @@ static plb_status conv_attrs(const plb_onnx_node *n, plb_conv_attrs *attrs) {
 
 plb_status plb_onnx_map_conv(plb_onnx_node *n) {
     plb_conv_attrs attrs;
-    PLB_TRY(conv_attrs(n, &attrs));
+    PLB_TRY(plb_onnx_conv_attrs(n, 0, 1, &attrs));
     n->out[0] = plb_conv(n->graph, n->in[0], n->in[1], plb_onnx_in(n, 2), &attrs);
     return PLB_OK;
 }
@@ -124,7 +125,7 @@ plb_status plb_onnx_map_conv_transpose(plb_onnx_node *n) {
     plb_conv_attrs attrs;
     plb_shape x = plb_onnx_type(n, 0).shape;
     int64_t output_pad[PLB_MAX_SPATIAL] = {0};
-    PLB_TRY(conv_attrs(n, &attrs));
+    PLB_TRY(plb_onnx_conv_attrs(n, 0, 1, &attrs));
     int axes = x.rank - 2;
     int64_t begin[PLB_MAX_SPATIAL] = {0}, end[PLB_MAX_SPATIAL] = {0};
     PLB_TRY(transposed_pads(n, &attrs, axes, output_pad, begin, end));
@@ -319,15 +320,15 @@ plb_status plb_onnx_map_max_unpool(plb_onnx_node *n) {
         PLB_TRY(plb_onnx_known_ints(n, 2, found.dim, PLB_MAX_RANK, &found.rank));
         PLB_TRY(plb_shape_check(&found));
     }
-    // Indices count in an output of the natural extents, which the asked ones may exceed.
+    // Indices count in an output of the natural extents; more than that is filled with zeros.
     plb_shape flat = plb_shape_of(plb_shape_count(&y)), all = plb_shape_of(plb_shape_count(&x));
     plb_value zeros = plb_expand(g, plb_scalar(g, type.dtype, 0), &flat);
-    if (plb_shape_count(&found) < flat.dim[0]) return plb_fail(PLB_EINVAL, "too small an output");
-    plb_shape whole = plb_shape_of(plb_shape_count(&found));
-    if (whole.dim[0] > flat.dim[0]) zeros = plb_expand(g, plb_scalar(g, type.dtype, 0), &whole);
     plb_value put =
         plb_scatter(g, zeros, plb_reshape(g, n->in[1], &all), plb_reshape(g, n->in[0], &all), 0);
-    n->out[0] = plb_reshape(g, put, &found);
+    plb_pad_attrs pad = {.mode = PLB_PAD_CONSTANT};
+    if (found.rank != y.rank) return plb_fail(PLB_EINVAL, "output_shape of another rank");
+    for (int i = 0; i < y.rank; i++) pad.after[i] = found.dim[i] - y.dim[i];
+    n->out[0] = plb_pad(g, plb_reshape(g, put, &y), &pad);
     return PLB_OK;
 }
 

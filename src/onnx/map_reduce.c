@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions, softmax and its kin, scans, sorting.
+#include <math.h>
 #include <string.h>
 
 #include "base/core/status.h"
@@ -27,13 +28,26 @@ static plb_value log_sum(plb_graph *g, plb_value x, int64_t axes, bool keep) {
     return plb_log(g, plb_sum(g, x, axes, keep));
 }
 
+// What the largest or smallest of no elements is: the least or greatest number of the type.
+static plb_value of_nothing(plb_graph *g, plb_value x, int64_t axes, bool keep, double limit) {
+    plb_shape shape = plb_value_shape(g, plb_sum(g, x, axes, keep));
+    return plb_expand(g, plb_scalar(g, plb_value_type(g, x).dtype, limit), &shape);
+}
+
+static bool is_empty(const plb_graph *g, plb_value x) {
+    plb_shape shape = plb_value_shape(g, x);
+    return plb_shape_count(&shape) == 0;
+}
+
 static plb_value largest(plb_graph *g, plb_value x, int64_t axes, bool keep) {
     if (plb_value_type(g, x).dtype == PLB_BOOL) return plb_any(g, x, axes, keep);
+    if (is_empty(g, x)) return of_nothing(g, x, axes, keep, -INFINITY);
     return plb_amax(g, x, axes, keep);
 }
 
 static plb_value smallest(plb_graph *g, plb_value x, int64_t axes, bool keep) {
     if (plb_value_type(g, x).dtype == PLB_BOOL) return plb_all(g, x, axes, keep);
+    if (is_empty(g, x)) return of_nothing(g, x, axes, keep, INFINITY);
     return plb_amin(g, x, axes, keep);
 }
 

@@ -50,7 +50,8 @@ def main():
             if line.startswith(("wrong", "broke")):
                 print(line)
         print(f"{folder}: {lines[-1]}")
-        passed, failed, skipped = (a + int(b) for a, b in zip((passed, failed, skipped), words[::2]))
+        counts = [int(word) for word in words[::2]]
+        passed, failed, skipped = passed + counts[0], failed + counts[1], skipped + counts[2]
         if int(words[0]) < least:
             print(f"{folder}: expected at least {least} to pass")
             failed += 1

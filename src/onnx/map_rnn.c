@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// RNN, GRU and LSTM, their steps unrolled: the products with the input are one for all steps, those
+// with the state are a step's own. Sequences shorter than the longest keep their state after their
+// end.
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/core/status.h"
+#include "onnx/build.h"
+#include "onnx/map.h"
+
+enum { MAX_STEPS = 1024 };
+
+typedef struct rnn {
+    plb_onnx_node *n;
+    int gates;                           // RNN 1, GRU 3, LSTM 4
+    int64_t steps, batch, input, hidden; // x is [steps, batch, input] here
+    int directions, direction;
+    bool backwards, lstm, gru, reset_after; // reset_after: GRU's linear_before_reset
+    double clip;
+    plb_value w, r, wb, rb, peep[3], lengths; // of this direction
+    plb_value x;                              // [steps * batch, gates * hidden]: x W^T + Wb
+} rnn;
+
+// ---------------------------------------------------------------------------- activations
+static plb_value activate(const rnn *r, int which, const char *missing, plb_value x) {
+    plb_graph *g = r->n->graph;
+    const Onnx__AttributeProto *names = plb_onnx_attr(r->n, "activations");
+    const Onnx__AttributeProto *alphas = plb_onnx_attr(r->n, "activation_alpha");
+    const Onnx__AttributeProto *betas = plb_onnx_attr(r->n, "activation_beta");
+    int per = r->lstm ? 3 : r->gru ? 2 : 1;
+    size_t i = (size_t)(r->direction * per + which);
+    char name[32];
+    snprintf(name, sizeof name, "%s", missing);
+    if (names && i < names->n_strings && names->strings[i].len < sizeof name) {
+        snprintf(name, sizeof name, "%.*s", (int)names->strings[i].len, names->strings[i].data);
+    }
+    double alpha = alphas && i < alphas->n_floats ? (double)alphas->floats[i] : NAN;
+    double beta = betas && i < betas->n_floats ? (double)betas->floats[i] : NAN;
+    if (strcasecmp(name, "tanh") == 0) return plb_tanh(g, x);
+    if (strcasecmp(name, "sigmoid") == 0) return plb_sigmoid(g, x);
+    if (strcasecmp(name, "relu") == 0) return plb_relu(g, x);
+    if (strcasecmp(name, "softsign") == 0) return plb_softsign(g, x);
+    if (strcasecmp(name, "leakyrelu") == 0) {
+        return plb_leaky_relu(g, x, isnan(alpha) ? 0.01 : alpha);
+    }
+    if (strcasecmp(name, "elu") == 0) return plb_elu(g, x, isnan(alpha) ? 1 : alpha);
+    if (strcasecmp(name, "affine") == 0) {
+        return plb_affine(g, x, isnan(alpha) ? 1 : alpha, isnan(beta) ? 0 : beta);
+    }
+    if (strcasecmp(name, "hardsigmoid") == 0) {
+        plb_value line = plb_affine(g, x, isnan(alpha) ? 0.2 : alpha, isnan(beta) ? 0.5 : beta);
+        return plb_clamp(g, line, 0, 1);
+    }
+    return plb_graph_fail(g, plb_onnx_refuse("the activation %s", name));
+}
+
+static plb_value clipped(const rnn *r, plb_value x) {
+    return r->clip > 0 ? plb_clamp(r->n->graph, x, -r->clip, r->clip) : x;
+}
+
+// Columns of gate i of a value [batch, gates * hidden].
+static plb_value gate(const rnn *r, plb_value all, int i) {
+    return plb_slice_axis(r->n->graph, all, 1, i * r->hidden, (i + 1) * r->hidden);
+}
+
+static plb_value product(const rnn *r, plb_value h, plb_value weights) {
+    return plb_matmul(r->n->graph, h, weights, &(plb_matmul_attrs){.trans_b = 1});
+}
+
+// ---------------------------------------------------------------------------- one step
+static plb_value peephole(const rnn *r, plb_value sum, int i, plb_value c) {
+    plb_graph *g = r->n->graph;
+    return r->peep[i] == PLB_NONE ? sum : plb_add(g, sum, plb_mul(g, r->peep[i], c));
+}
+
+// Gates stand in the order i, o, f, c; peepholes i, o, f.
+static plb_value lstm_step(const rnn *r, plb_value x, plb_value h, plb_value *c) {
+    plb_graph *g = r->n->graph;
+    plb_value all = plb_add(g, x, product(r, h, r->r));
+    if (r->rb != PLB_NONE) all = plb_add(g, all, r->rb);
+    plb_value i = activate(r, 0, "Sigmoid", clipped(r, peephole(r, gate(r, all, 0), 0, *c)));
+    plb_value f = activate(r, 0, "Sigmoid", clipped(r, peephole(r, gate(r, all, 2), 2, *c)));
+    if (plb_onnx_int(r->n, "input_forget", 0)) f = plb_affine(g, i, -1, 1);
+    plb_value fresh = activate(r, 1, "Tanh", clipped(r, gate(r, all, 3)));
+    *c = plb_add(g, plb_mul(g, f, *c), plb_mul(g, i, fresh));
+    plb_value o = activate(r, 0, "Sigmoid", clipped(r, peephole(r, gate(r, all, 1), 1, *c)));
+    return plb_mul(g, o, activate(r, 2, "Tanh", *c));
+}
+
+static plb_value rows_of_gate(const rnn *r, plb_value weights, int first, int last) {
+    return plb_slice_axis(r->n->graph, weights, 0, first * r->hidden, last * r->hidden);
+}
+
+// Gates z, r, h.
+static plb_value gru_step(const rnn *r, plb_value x, plb_value h) {
+    plb_graph *g = r->n->graph;
+    plb_value zr = product(r, h, rows_of_gate(r, r->r, 0, 2));
+    plb_value rb = r->rb, rb_h = PLB_NONE;
+    if (rb != PLB_NONE) {
+        zr = plb_add(g, zr, plb_slice_axis(g, rb, 1, 0, 2 * r->hidden));
+        rb_h = plb_slice_axis(g, rb, 1, 2 * r->hidden, 3 * r->hidden);
+    }
+    plb_value z = activate(r, 0, "Sigmoid", clipped(r, plb_add(g, gate(r, x, 0), gate(r, zr, 0))));
+    plb_value reset =
+        activate(r, 0, "Sigmoid", clipped(r, plb_add(g, gate(r, x, 1), gate(r, zr, 1))));
+    plb_value inner = r->reset_after ? h : plb_mul(g, reset, h);
+    inner = product(r, inner, rows_of_gate(r, r->r, 2, 3));
+    if (rb_h != PLB_NONE) inner = plb_add(g, inner, rb_h);
+    if (r->reset_after) inner = plb_mul(g, reset, inner);
+    plb_value fresh = activate(r, 1, "Tanh", clipped(r, plb_add(g, gate(r, x, 2), inner)));
+    return plb_add(g, plb_mul(g, plb_affine(g, z, -1, 1), fresh), plb_mul(g, z, h));
+}
+
+static plb_value rnn_step(const rnn *r, plb_value x, plb_value h) {
+    plb_graph *g = r->n->graph;
+    plb_value all = plb_add(g, x, product(r, h, r->r));
+    if (r->rb != PLB_NONE) all = plb_add(g, all, r->rb);
+    return activate(r, 0, "Tanh", clipped(r, all));
+}
+
+// ---------------------------------------------------------------------------- a direction
+// Part i of a value [directions, …] as [first…]; PLB_NONE where it is not given.
+static plb_value direction_of(const rnn *r, int input, int i, const plb_shape *shape) {
+    plb_graph *g = r->n->graph;
+    if (!plb_onnx_given_in(r->n, input)) return PLB_NONE;
+    return plb_reshape(g, plb_slice_axis(g, r->n->in[input], 0, i, i + 1), shape);
+}
+
+static void read_direction(rnn *r, int d) {
+    plb_graph *g = r->n->graph;
+    const int64_t rows = r->gates * r->hidden;
+    r->direction = d;
+    r->backwards = d == 1 || plb_onnx_is(r->n, "direction", "forward", "reverse");
+    r->w = direction_of(r, 1, d, &plb_shape_of(rows, r->input));
+    r->r = direction_of(r, 2, d, &plb_shape_of(rows, r->hidden));
+    plb_value bias = direction_of(r, 3, d, &plb_shape_of(1, 2 * rows));
+    r->wb = bias == PLB_NONE ? PLB_NONE : plb_slice_axis(g, bias, 1, 0, rows);
+    r->rb = bias == PLB_NONE ? PLB_NONE : plb_slice_axis(g, bias, 1, rows, 2 * rows);
+    plb_value peep = r->lstm ? direction_of(r, 7, d, &plb_shape_of(1, 3 * r->hidden)) : PLB_NONE;
+    for (int i = 0; i < 3; i++) {
+        bool given = peep != PLB_NONE;
+        r->peep[i] =
+            given ? plb_slice_axis(g, peep, 1, i * r->hidden, (i + 1) * r->hidden) : PLB_NONE;
+    }
+}
+
+static plb_value initial(const rnn *r, int input) {
+    plb_shape shape = plb_shape_of(r->batch, r->hidden);
+    plb_value state = direction_of(r, input, r->direction, &shape);
+    if (state != PLB_NONE) return state;
+    plb_dtype dtype = plb_onnx_type(r->n, 0).dtype;
+    return plb_expand(r->n->graph, plb_scalar(r->n->graph, dtype, 0), &shape);
+}
+
+// bool [batch, 1]: sequences that are not over at step t.
+static plb_value alive(const rnn *r, int64_t t) {
+    plb_graph *g = r->n->graph;
+    plb_value lengths = plb_reshape(g, r->lengths, &plb_shape_of(r->batch, 1));
+    return plb_gt(g, lengths, plb_scalar(g, plb_value_type(g, lengths).dtype, (double)t));
+}
+
+// Outputs of all steps, [1, batch, hidden] each, and the last states.
+static plb_status run_direction(rnn *r, plb_value x, plb_value *rows, plb_value *h, plb_value *c) {
+    plb_graph *g = r->n->graph;
+    plb_dtype dtype = plb_onnx_type(r->n, 0).dtype;
+    plb_value flat = plb_reshape(g, x, &plb_shape_of(r->steps * r->batch, r->input));
+    flat = product(r, flat, r->w);
+    if (r->wb != PLB_NONE) flat = plb_add(g, flat, r->wb);
+    *h = initial(r, 5);
+    *c = r->lstm ? initial(r, 6) : PLB_NONE;
+    for (int64_t i = 0; i < r->steps; i++) {
+        int64_t t = r->backwards ? r->steps - 1 - i : i;
+        plb_value step = plb_slice_axis(g, flat, 0, t * r->batch, (t + 1) * r->batch);
+        plb_value c_new = *c, h_new = r->lstm  ? lstm_step(r, step, *h, &c_new)
+                                      : r->gru ? gru_step(r, step, *h)
+                                               : rnn_step(r, step, *h);
+        plb_value shown = h_new;
+        if (r->lengths != PLB_NONE) {
+            plb_value on = alive(r, t);
+            shown = plb_where(g, on, h_new, plb_scalar(g, dtype, 0));
+            h_new = plb_where(g, on, h_new, *h);
+            if (r->lstm) c_new = plb_where(g, on, c_new, *c);
+        }
+        rows[t] = plb_reshape(g, shown, &plb_shape_of(1, 1, r->batch, r->hidden));
+        *h = h_new, *c = c_new;
+        PLB_TRY(plb_graph_status(g));
+    }
+    return PLB_OK;
+}
+
+// ---------------------------------------------------------------------------- the op
+static plb_status read_rnn(plb_onnx_node *n, rnn *r) {
+    plb_shape x = plb_onnx_type(n, 0).shape, w = plb_onnx_type(n, 1).shape;
+    bool batch_first = plb_onnx_int(n, "layout", 0) != 0;
+    *r = (rnn){.n = n,
+               .lstm = strcmp(n->op, "LSTM") == 0,
+               .gru = strcmp(n->op, "GRU") == 0,
+               .reset_after = plb_onnx_int(n, "linear_before_reset", 0) != 0,
+               .clip = plb_onnx_float(n, "clip", 0),
+               .directions = plb_onnx_is(n, "direction", "forward", "bidirectional") ? 2 : 1,
+               .lengths = plb_onnx_in(n, 4)};
+    r->gates = r->lstm ? 4 : r->gru ? 3 : 1;
+    if (x.rank != 3 || w.rank != 3 || w.dim[0] != r->directions) {
+        return plb_fail(PLB_EINVAL, "expected x and W of rank 3, W of %d directions",
+                        r->directions);
+    }
+    r->steps = x.dim[batch_first], r->batch = x.dim[!batch_first], r->input = x.dim[2];
+    r->hidden = w.dim[1] / r->gates;
+    if (r->steps < 1 || r->steps > MAX_STEPS) {
+        return plb_onnx_refuse("%lld steps: 1 to %d are unrolled", (long long)r->steps, MAX_STEPS);
+    }
+    return PLB_OK;
+}
+
+// States [directions, batch, hidden] come with the batch first where layout says so.
+static plb_value swapped(const rnn *r, plb_value x) {
+    return plb_onnx_int(r->n, "layout", 0) ? plb_transpose(r->n->graph, x, 0, 1) : x;
+}
+
+plb_status plb_onnx_map_rnn(plb_onnx_node *n) {
+    plb_graph *g = n->graph;
+    rnn r;
+    PLB_TRY(read_rnn(n, &r));
+    bool batch_first = plb_onnx_int(n, "layout", 0) != 0;
+    plb_value fixed[PLB_ONNX_SPARE_IN];
+    plb_onnx_node seen = *n; // with states in the usual order
+    for (int i = 0; i < PLB_ONNX_SPARE_IN; i++) fixed[i] = plb_onnx_in(n, i);
+    for (int i = 5; i < 7; i++) {
+        if (fixed[i] != PLB_NONE) fixed[i] = swapped(&r, fixed[i]);
+    }
+    seen.in = fixed;
+    r.n = &seen;
+    plb_value x = batch_first ? plb_transpose(g, n->in[0], 0, 1) : n->in[0];
+    plb_value *rows = plb_arena_alloc(n->scope->b->arena, (size_t)r.steps * sizeof *rows);
+    plb_value y[2], h[2], c[2];
+    if (!rows) return plb_fail(PLB_ENOMEM, "out of memory for steps");
+    for (int d = 0; d < r.directions; d++) {
+        plb_shape state = plb_shape_of(1, r.batch, r.hidden);
+        read_direction(&r, d);
+        PLB_TRY(run_direction(&r, x, rows, &h[d], &c[d]));
+        y[d] = r.steps == 1 ? rows[0] : plb_concat(g, rows, (int)r.steps, 0);
+        h[d] = plb_reshape(g, h[d], &state);
+        if (r.lstm) c[d] = plb_reshape(g, c[d], &state);
+    }
+    bool two = r.directions == 2;
+    n->out[0] = two ? plb_concat(g, y, 2, 1) : y[0]; // [steps, directions, batch, hidden]
+    n->out[1] = swapped(&r, two ? plb_concat(g, h, 2, 0) : h[0]);
+    if (r.lstm) n->out[2] = swapped(&r, two ? plb_concat(g, c, 2, 0) : c[0]);
+    if (batch_first) n->out[0] = plb_permute(g, n->out[0], (int[]){2, 0, 1, 3});
+    return PLB_OK;
+}
