@@ -65,9 +65,9 @@ typedef struct plb_onnx_options {
 
 // Appends the file's graph to `graph`, an empty program. Its inputs and outputs keep their names;
 // an output whose extent depends on data has a second output, "NAME:count", an i64 scalar that
-// says how many of axis 0 are meant. Sets *fixed, unless NULL, to the names, with spaces between, of
-// inputs whose given values the program is made for (plb_free). PLB_EUNSUPPORTED names the node,
-// its op and the reason.
+// says how many of axis 0 are meant. Sets *fixed, unless NULL, to the names, with spaces between,
+// of inputs whose given values the program is made for (plb_free). PLB_EUNSUPPORTED names the
+// node, its op and the reason.
 PLB_API PLB_MUST_USE plb_status plb_onnx_build(const plb_onnx *file,
                                                const plb_onnx_options *options, plb_graph *graph,
                                                char **fixed);

@@ -154,6 +154,43 @@ plb_status plb_onnx_map_conv_transpose(plb_onnx_node *n) {
     return PLB_OK;
 }
 
+// Columns x[N, C * window, positions] summed up into an image: a transposed convolution whose
+// weights put element j of a column to place j of the window.
+plb_status plb_onnx_map_col2im(plb_onnx_node *n) {
+    plb_graph *g = n->graph;
+    plb_type type = plb_onnx_type(n, 0);
+    int64_t image[PLB_MAX_SPATIAL], block[PLB_MAX_SPATIAL], size = 1, output_pad[PLB_MAX_SPATIAL];
+    int axes, n_block;
+    plb_onnx_window w;
+    PLB_TRY(plb_onnx_known_ints(n, 1, image, PLB_MAX_SPATIAL, &axes));
+    PLB_TRY(plb_onnx_known_ints(n, 2, block, PLB_MAX_SPATIAL, &n_block));
+    if (axes < 1 || axes != n_block || type.shape.rank != 3) {
+        return plb_fail(PLB_EINVAL, "%d extents, windows of %d", axes, n_block);
+    }
+    PLB_TRY(window_attrs(n, axes + 2, block, &w));
+    for (int i = 0; i < axes; i++) size *= block[i];
+    if (size < 1 || size > 1 << 16) return plb_onnx_refuse("a window of %lld", (long long)size);
+    const int64_t c = type.shape.dim[1] / size;
+    plb_conv_attrs attrs = {.groups = c};
+    plb_shape x = {.rank = axes + 2, .dim = {type.shape.dim[0], c * size}};
+    plb_shape weights = {.rank = axes + 2, .dim = {c * size, 1}};
+    for (int i = 0; i < axes; i++) {
+        int64_t room = image[i] + w.begin[i] + w.end[i] - (w.dilation[i] * (block[i] - 1) + 1);
+        if (room < 0) return plb_fail(PLB_EINVAL, "a window larger than the image");
+        attrs.stride[i] = w.stride[i], attrs.dilation[i] = w.dilation[i];
+        attrs.pad_begin[i] = w.begin[i], attrs.pad_end[i] = w.end[i];
+        x.dim[2 + i] = room / w.stride[i] + 1;
+        output_pad[i] = room % w.stride[i];
+        weights.dim[2 + i] = block[i];
+    }
+    plb_shape square = plb_shape_of(size, size), all = plb_shape_of(c, size, size);
+    plb_value unit = plb_eq(g, plb_iota(g, PLB_I64, &square, 0), plb_iota(g, PLB_I64, &square, 1));
+    unit = plb_reshape(g, plb_expand(g, plb_cast(g, unit, type.dtype), &all), &weights);
+    plb_value columns = plb_reshape(g, n->in[0], &x);
+    n->out[0] = plb_conv_transpose(g, columns, unit, PLB_NONE, &attrs, output_pad);
+    return PLB_OK;
+}
+
 // ---------------------------------------------------------------------------- products
 // Integers go through f64, exact up to 2^53.
 static plb_value product(plb_graph *g, plb_value a, plb_value b, const plb_matmul_attrs *attrs) {
@@ -214,10 +251,56 @@ static plb_status pool_attrs(const plb_onnx_node *n, plb_onnx_window *w, plb_poo
     return PLB_OK;
 }
 
+// How far the last window of ceil mode sticks out behind the pads; it must begin before them.
+static int64_t overhang(const plb_onnx_window *w, const plb_shape *x, int i) {
+    int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
+    int64_t room = x->dim[2 + i] + w->begin[i] + w->end[i] - reach, rest = room % w->stride[i];
+    bool more = w->ceil && rest && room + w->stride[i] - rest < x->dim[2 + i] + w->begin[i];
+    return more ? w->stride[i] - rest : 0;
+}
+
+// Sums over the windows of x[N,C,...], with zeros around it: a convolution of each channel by ones.
+static plb_value window_sums(plb_graph *g, plb_value x, const plb_onnx_window *w) {
+    plb_type type = plb_value_type(g, x);
+    int64_t c = type.shape.rank > 1 ? type.shape.dim[1] : 1;
+    plb_shape kernel = {.rank = type.shape.rank, .dim = {c, 1}};
+    plb_conv_attrs attrs = {.groups = c};
+    for (int i = 0; i < w->axes; i++) {
+        kernel.dim[2 + i] = w->kernel[i];
+        attrs.stride[i] = w->stride[i];
+        attrs.dilation[i] = w->dilation[i];
+        attrs.pad_begin[i] = w->begin[i];
+        attrs.pad_end[i] = w->end[i] + overhang(w, &type.shape, i);
+    }
+    plb_value ones = plb_expand(g, plb_scalar(g, type.dtype, 1), &kernel);
+    return plb_conv(g, x, ones, PLB_NONE, &attrs);
+}
+
+// The engine's pooling knows no dilation: a mean is the sum over a window by how much it covers.
+static void dilated_average(plb_onnx_node *n, const plb_onnx_window *w) {
+    plb_graph *g = n->graph;
+    plb_type type = plb_onnx_type(n, 0);
+    plb_shape plane = type.shape;
+    plb_onnx_window over = *w;
+    plane.dim[0] = plane.dim[1] = 1;
+    for (int i = 0; i < w->axes && plb_onnx_int(n, "count_include_pad", 0); i++) {
+        plane.dim[2 + i] += w->begin[i] + w->end[i];
+        over.begin[i] = over.end[i] = 0;
+    }
+    plb_value ones = plb_expand(g, plb_scalar(g, type.dtype, 1), &plane);
+    plb_value count = window_sums(g, ones, &over);
+    n->out[0] = plb_div(g, window_sums(g, n->in[0], w), count);
+}
+
 plb_status plb_onnx_map_average_pool(plb_onnx_node *n) {
     plb_pool_attrs attrs;
     plb_onnx_window w;
     PLB_TRY(pool_attrs(n, &w, &attrs));
+    for (int i = 0; i < w.axes; i++) {
+        if (w.dilation[i] == 1) continue;
+        dilated_average(n, &w);
+        return PLB_OK;
+    }
     n->out[0] = plb_avg_pool(n->graph, n->in[0], &attrs);
     return PLB_OK;
 }
@@ -276,31 +359,18 @@ plb_status plb_onnx_map_global_pool(plb_onnx_node *n) {
     return PLB_OK;
 }
 
-// (sum |x|^p)^(1/p): a mean of whole windows times their size, with zeros put around x.
+// (sum |x|^p)^(1/p)
 plb_status plb_onnx_map_lp_pool(plb_onnx_node *n) {
     plb_graph *g = n->graph;
     plb_dtype dtype = plb_onnx_type(n, 0).dtype;
-    plb_shape x = plb_onnx_type(n, 0).shape;
     plb_pool_attrs attrs;
     plb_onnx_window w;
     PLB_TRY(pool_attrs(n, &w, &attrs));
-    plb_pad_attrs pad = {.mode = PLB_PAD_CONSTANT};
-    double size = 1, p = plb_onnx_float(n, "p", (double)plb_onnx_int(n, "p", 2));
-    for (int i = 0; i < w.axes; i++) {
-        int64_t reach = (w.kernel[i] - 1) * w.dilation[i] + 1;
-        int64_t room = x.dim[2 + i] + w.begin[i] + w.end[i] - reach;
-        int64_t rest = room % w.stride[i];
-        bool more = w.ceil && rest && room + w.stride[i] - rest < x.dim[2 + i] + w.begin[i];
-        pad.before[2 + i] = w.begin[i];
-        pad.after[2 + i] = w.end[i] + (more ? w.stride[i] - rest : 0);
-        attrs.pad_begin[i] = attrs.pad_end[i] = 0;
-        size *= (double)w.kernel[i];
-    }
-    attrs.ceil_mode = 0;
+    double p = plb_onnx_float(n, "p", (double)plb_onnx_int(n, "p", 2));
     plb_value power = plb_scalar(g, dtype, p), root = plb_scalar(g, dtype, 1 / p);
-    plb_value y = plb_abs(g, plb_pad(g, n->in[0], &pad));
+    plb_value y = plb_abs(g, n->in[0]);
     y = p == 2 ? plb_mul(g, y, y) : p == 1 ? y : plb_pow(g, y, power);
-    y = plb_affine(g, plb_avg_pool(g, y, &attrs), size, 0);
+    y = window_sums(g, y, &w);
     n->out[0] = p == 2 ? plb_sqrt(g, y) : p == 1 ? y : plb_pow(g, y, root);
     return PLB_OK;
 }

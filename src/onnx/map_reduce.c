@@ -155,3 +155,61 @@ plb_status plb_onnx_map_lp_normalization(plb_onnx_node *n) {
     n->out[0] = plb_div(g, n->in[0], safe);
     return PLB_OK;
 }
+
+enum { MAX_STEPS = 1024 }; // of what is unrolled
+
+plb_status plb_onnx_map_cumprod(plb_onnx_node *n) {
+    plb_graph *g = n->graph;
+    plb_type type = plb_onnx_type(n, 0);
+    double which;
+    int axis;
+    PLB_TRY(plb_onnx_known_number(n, 1, &which));
+    PLB_TRY(plb_onnx_axis((int64_t)which, type.shape.rank, &axis));
+    bool reverse = plb_onnx_int(n, "reverse", 0) != 0;
+    bool exclusive = plb_onnx_int(n, "exclusive", 0) != 0;
+    int64_t steps = type.shape.dim[axis];
+    plb_value rows[MAX_STEPS], product = PLB_NONE;
+    if (steps < 1 || steps > MAX_STEPS) return plb_onnx_refuse("%lld steps", (long long)steps);
+    plb_shape row = type.shape;
+    row.dim[axis] = 1;
+    if (exclusive) product = plb_expand(g, plb_scalar(g, type.dtype, 1), &row);
+    for (int64_t i = 0; i < steps; i++) {
+        int64_t at = reverse ? steps - 1 - i : i;
+        plb_value x = plb_slice_axis(g, n->in[0], axis, at, at + 1);
+        if (exclusive) rows[at] = product;
+        product = product == PLB_NONE ? x : plb_mul(g, product, x);
+        if (!exclusive) rows[at] = product;
+    }
+    n->out[0] = plb_concat(g, rows, (int)steps, axis);
+    return PLB_OK;
+}
+
+// By minors of the first row.
+static plb_value determinant(plb_graph *g, plb_value x, int64_t size) {
+    int rank = plb_value_shape(g, x).rank;
+    if (size == 1) return x;
+    plb_value sum = PLB_NONE, below = plb_slice_axis(g, x, rank - 2, 1, size);
+    for (int64_t i = 0; i < size; i++) {
+        plb_value top = plb_slice_axis(g, plb_slice_axis(g, x, rank - 2, 0, 1), rank - 1, i, i + 1);
+        plb_value parts[2] = {plb_slice_axis(g, below, rank - 1, 0, i),
+                              plb_slice_axis(g, below, rank - 1, i + 1, size)};
+        plb_value minor = determinant(g, plb_concat(g, parts, 2, rank - 1), size - 1);
+        plb_value term = plb_affine(g, plb_mul(g, top, minor), i % 2 ? -1 : 1, 0);
+        sum = sum == PLB_NONE ? term : plb_add(g, sum, term);
+    }
+    return sum;
+}
+
+plb_status plb_onnx_map_det(plb_onnx_node *n) {
+    plb_shape s = plb_onnx_type(n, 0).shape, lead = s;
+    if (s.rank < 2 || s.dim[s.rank - 1] != s.dim[s.rank - 2]) {
+        return plb_fail(PLB_EINVAL, "expected square matrices");
+    }
+    if (s.dim[s.rank - 1] < 1 || s.dim[s.rank - 1] > 4) {
+        return plb_onnx_refuse("a determinant of extent %lld", (long long)s.dim[s.rank - 1]);
+    }
+    lead.rank -= 2;
+    plb_value y = determinant(n->graph, n->in[0], s.dim[s.rank - 1]);
+    n->out[0] = plb_reshape(n->graph, y, &lead);
+    return PLB_OK;
+}
