@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/core/alloc.h"
+#include "base/core/clock.h"
 #include "base/core/hash.h"
 #include "base/core/log.h"
 #include "base/core/status.h"
@@ -316,11 +317,21 @@ static void make_plan(plb_conv_problem *p, candidate *c) {
 }
 
 // Several of the library's engines compile for a second each: threads, as many as there are cores,
-// make plans of all problems that were announced, in order, and end when nothing is left.
+// make plans of all problems that were announced, and end when nothing is left. The best guesses
+// of all problems come first; the others are made while time is left, so that a network of many
+// different convolutions is not kept waiting for plans that hardly ever win.
 typedef struct job {
     plb_conv_problem *problem;
     int index;
 } job;
+
+typedef struct queue {
+    job *jobs;
+    int n, next, capacity;
+} queue;
+
+enum { FIRST, REST, N_QUEUES, FIRST_OF_FORM = 3 };
+static const int64_t making_ns = 12000000000;
 
 // A maker has a handle of its own, since the library locks it; handles outlive their thread.
 typedef struct maker {
@@ -332,8 +343,9 @@ typedef struct maker {
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t made;
-    job *jobs;
-    int n, next, capacity, threads;
+    queue queues[N_QUEUES];
+    int64_t begin_ns; // when the first of what is queued was
+    int threads;
     maker all[MAX_MAKERS];
 } makers = {.lock = PTHREAD_MUTEX_INITIALIZER, .made = PTHREAD_COND_INITIALIZER};
 
@@ -346,28 +358,50 @@ static void do_job(maker *m, job j) {
     make_plan_by(m->handle, &j.problem->candidates[j.index]);
 }
 
+// What is too late is dropped: nobody need wait for it.
+static bool next_job(job *out) { // locked
+    queue *first = &makers.queues[FIRST], *rest = &makers.queues[REST];
+    if (first->next < first->n) {
+        *out = first->jobs[first->next++];
+        return true;
+    }
+    while (rest->next < rest->n) {
+        *out = rest->jobs[rest->next++];
+        if (plb_now_ns() - makers.begin_ns < making_ns) return true;
+        out->problem->pending--;
+    }
+    first->n = first->next = rest->n = rest->next = 0;
+    return false;
+}
+
 static void *make_plans(void *context) {
     maker *m = context;
+    job j;
     pthread_mutex_lock(&makers.lock);
-    while (makers.next < makers.n) {
-        job j = makers.jobs[makers.next++];
+    while (next_job(&j)) {
         pthread_mutex_unlock(&makers.lock);
         do_job(m, j);
         pthread_mutex_lock(&makers.lock);
         j.problem->pending--;
         pthread_cond_broadcast(&makers.made);
     }
-    makers.n = makers.next = 0;
     makers.threads--;
     m->busy = false;
+    pthread_cond_broadcast(&makers.made);
     pthread_mutex_unlock(&makers.lock);
     return NULL;
 }
 
+static int jobs_left(void) { // locked
+    int left = 0;
+    for (int q = 0; q < N_QUEUES; q++) left += makers.queues[q].n - makers.queues[q].next;
+    return left;
+}
+
 static void start_threads(void) { // locked
-    const int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    const int cores = (int)sysconf(_SC_NPROCESSORS_ONLN), left = jobs_left();
     const int wanted = cores < MAX_MAKERS ? cores : MAX_MAKERS;
-    for (int i = 0; i < wanted && makers.threads < makers.n - makers.next; i++) {
+    for (int i = 0; i < wanted && makers.threads < left; i++) {
         pthread_t thread;
         if (makers.all[i].busy) continue;
         if (pthread_create(&thread, NULL, make_plans, &makers.all[i])) return;
@@ -377,24 +411,29 @@ static void start_threads(void) { // locked
     }
 }
 
-static bool room_for_job(void) { // locked
-    if (makers.n < makers.capacity) return true;
-    int capacity = makers.capacity ? 2 * makers.capacity : 256;
-    job *more = plb_realloc_array(makers.jobs, (size_t)capacity, sizeof *more);
-    if (!more) return false;
-    makers.jobs = more;
-    makers.capacity = capacity;
+static bool push_job(queue *q, job j) { // locked
+    if (q->n == q->capacity) {
+        int capacity = q->capacity ? 2 * q->capacity : 256;
+        job *more = plb_realloc_array(q->jobs, (size_t)capacity, sizeof *more);
+        if (!more) return false;
+        q->jobs = more;
+        q->capacity = capacity;
+    }
+    q->jobs[q->n++] = j;
     return true;
 }
 
 static void announce(plb_conv_problem *p) { // its lock held
+    int of_form = 0;
     if (p->announced) return;
     p->announced = true;
     pthread_mutex_lock(&makers.lock);
+    if (!makers.threads) makers.begin_ns = plb_now_ns();
     for (int i = 0; i < p->n; i++) {
+        of_form = i && p->candidates[i].form == p->candidates[i - 1].form ? of_form + 1 : 0;
         if (p->candidates[i].state != NEW) continue;
-        if (!room_for_job()) break;
-        makers.jobs[makers.n++] = (job){p, i};
+        queue *q = &makers.queues[of_form < FIRST_OF_FORM ? FIRST : REST];
+        if (!push_job(q, (job){p, i})) break;
         p->pending++;
     }
     start_threads();
@@ -443,7 +482,8 @@ int plb_conv_choices(plb_conv_problem *p, bool all, char out[][PLB_CHOICE_BYTES]
         for (int i = 0; i < p->n && n < max; i++) {
             candidate *c = &p->candidates[i];
             if (n == 0) make_plan(p, c);
-            if (c->state != FAILED) memcpy(out[n++], c->text, PLB_CHOICE_BYTES);
+            bool late = all && n > 0 && c->state == NEW; // making it now would take too long
+            if (c->state != FAILED && !late) memcpy(out[n++], c->text, PLB_CHOICE_BYTES);
         }
     }
     pthread_mutex_unlock(&p->lock);

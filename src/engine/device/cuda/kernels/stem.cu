@@ -27,7 +27,8 @@ template <typename T> __device__ static void gather(const plb_stem_params &p) {
     const int64_t step = (int64_t)gridDim.x * blockDim.x, all = p.count * groups;
     for (int64_t t = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; t < all; t += step) {
         int64_t pixel = t / groups, row = pixel / p.columns;
-        int j = (int)(pixel % p.columns), i = (int)(row % p.rows), first = (int)(t % groups) * GROUP;
+        int j = (int)(pixel % p.columns), i = (int)(row % p.rows);
+        int first = (int)(t % groups) * GROUP;
         group<T> out;
 #pragma unroll
         for (int c = 0; c < GROUP; c++) out.v[c] = element<T>(p, row / p.rows, i, j, first + c);
@@ -48,7 +49,8 @@ template <typename T> __device__ static void scatter(const plb_stem_params &p) {
         int64_t n = rest / p.c;
         int i = (row + p.top) / p.block, a = (row + p.top) % p.block;
         int j = (column + p.left) / p.block, b = (column + p.left) % p.block;
-        int64_t from = ((n * p.rows + i) * p.columns + j) * p.channels + (a * p.block + b) * p.c + k;
+        int64_t from = ((n * p.rows + i) * p.columns + j) * p.channels;
+        from += (a * p.block + b) * p.c + k;
         ((T *)p.to)[n * p.stride[0] + k * p.stride[1] + row * p.stride[2] +
                     column * p.stride[3]] = ((const T *)p.from)[from];
     }
