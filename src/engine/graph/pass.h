@@ -33,6 +33,8 @@ PLB_MUST_USE plb_status plb_pass_fuse_epilogue(plb_graph **graph, const plb_pass
 PLB_MUST_USE plb_status plb_pass_fuse_norm_grad(plb_graph **graph, const plb_pass_context *context);
 // Sums over planes move before the gradient of a pooling.
 PLB_MUST_USE plb_status plb_pass_sum_early(plb_graph **graph, const plb_pass_context *context);
+// The gradient of a batch norm with ReLU gets beta, which tells y's sign, in place of y.
+PLB_MUST_USE plb_status plb_pass_use_signs(plb_graph **graph, const plb_pass_context *context);
 // What a batch norm made is computed again for backward instead of being kept.
 PLB_MUST_USE plb_status plb_pass_recompute(plb_graph **graph, const plb_pass_context *context);
 // Pointwise nodes with one consumer become one `fused` node with it.

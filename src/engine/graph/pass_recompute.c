@@ -15,11 +15,14 @@ enum { MEAN = 1, INV_STD };                            //
 enum { OF_GAMMA = 2, OF_MEAN, OF_INV, OF_Y, OF_BETA }; // inputs of its gradient
 enum { LEAST_BYTES = 4 << 20 };
 
-static bool is_plain_norm(const plb_graph *graph, const plb_node *norm) {
+static bool is_plain_norm(const plb_node *norm) {
     if (norm->op != PLB_OP_batch_norm || norm->backward) return false;
     if (norm->n_in > RESIDUAL && norm->in[RESIDUAL] >= 0) return false;
     const plb_norm_attrs *attrs = norm->attrs;
-    if (attrs->epilogue.activation == PLB_ACT_CLAMP) return false;
+    return attrs->epilogue.activation != PLB_ACT_CLAMP;
+}
+
+static bool is_of_one_dtype(const plb_graph *graph, const plb_node *norm) {
     const plb_dtype dtype = graph->values[norm->in[X]].type.dtype;
     for (int k = GAMMA; k <= BETA; k++) {
         if (graph->values[norm->in[k]].type.dtype != dtype) return false;
@@ -33,7 +36,7 @@ static const plb_node *norm_of(const plb_graph *graph, const plb_node *node) {
     if (node->op != PLB_OP_batch_norm_grad || node->n_in != OF_Y + 1) return NULL;
     if (((const plb_norm_attrs *)node->attrs)->masked || node->in[OF_Y] < 0) return NULL;
     const plb_node *norm = &graph->nodes[graph->values[node->in[OF_Y]].node];
-    if (!is_plain_norm(graph, norm) || node->in[OF_Y] != norm->out) return NULL;
+    if (!is_plain_norm(norm) || node->in[OF_Y] != norm->out) return NULL;
     bool same = node->in[X] == norm->in[X] && node->in[OF_GAMMA] == norm->in[GAMMA] &&
                 node->in[OF_MEAN] == norm->out + MEAN && node->in[OF_INV] == norm->out + INV_STD;
     return same ? norm : NULL;
@@ -76,7 +79,8 @@ static size_t bytes_of(const plb_graph *graph, plb_value value) {
 static int place_of(const plb_rewrite *rw, int index) {
     const plb_graph *from = rw->from;
     const plb_node *norm = &from->nodes[index];
-    if (!is_plain_norm(from, norm) || bytes_of(from, norm->out) < LEAST_BYTES) return -1;
+    if (!is_plain_norm(norm) || !is_of_one_dtype(from, norm)) return -1;
+    if (bytes_of(from, norm->out) < LEAST_BYTES) return -1;
     for (int i = 0; i < from->n_outputs; i++) {
         if (from->outputs[i].value == norm->out) return -1;
     }
@@ -138,15 +142,24 @@ static plb_status compute_again(plb_graph **graph, int *found, size_t *bytes) {
     return plb_pass_commit(&rw, graph);
 }
 
+plb_status plb_pass_use_signs(plb_graph **graph, const plb_pass_context *context) {
+    int found = 0;
+    if (!context->backend->takes_beta_for_y) return PLB_OK;
+    PLB_TRY(use_signs(graph, &found));
+    if (found) {
+        plb_strbuf_printf(context->report, "use signs: %d gradients of norms do without y\n",
+                          found);
+    }
+    return PLB_OK;
+}
+
 plb_status plb_pass_recompute(plb_graph **graph, const plb_pass_context *context) {
-    int signs = 0, values = 0;
+    int found = 0;
     size_t bytes = 0;
-    if (context->backend->takes_beta_for_y) PLB_TRY(use_signs(graph, &signs));
-    PLB_TRY(compute_again(graph, &values, &bytes));
-    if (signs || values) {
-        plb_strbuf_printf(context->report,
-                          "recompute: signs for %d gradients of norms, %d norms of %.1f MiB\n",
-                          signs, values, (double)bytes / (1 << 20));
+    PLB_TRY(compute_again(graph, &found, &bytes));
+    if (found) {
+        plb_strbuf_printf(context->report, "recompute: %d norms of %.1f MiB\n", found,
+                          (double)bytes / (1 << 20));
     }
     return PLB_OK;
 }

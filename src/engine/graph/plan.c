@@ -27,6 +27,7 @@ static const pass_entry passes[] = {
     {.pass = plb_pass_fuse_epilogue, .fusion = true},
     {.pass = plb_pass_fuse_norm_grad, .fusion = true},
     {.pass = plb_pass_sum_early, .fusion = true},
+    {.pass = plb_pass_use_signs, .fusion = true},
     {.pass = plb_pass_recompute, .fusion = true, .host = true}, // memory is dearer than time there
     {.pass = plb_pass_fuse_chain, .fusion = true},
     {.pass = plb_pass_clean},

@@ -186,9 +186,23 @@ static int square_of(const plb_query *q, const plb_pool_params *p) {
     return k;
 }
 
+// Gradient of 3x3 pixels, two apart, padded by one: as many windows as tiles of 2x2 pixels.
+static bool is_usual_gradient(const plb_query *q, const plb_pool_params *p) {
+    if (q->op != PLB_OP_max_pool_grad || p->in[0] != 1 || p->kernel[0] != 1 || p->pad[0]) {
+        return false;
+    }
+    for (int axis = 1; axis < PLB_POOL_AXES; axis++) {
+        const bool usual = p->kernel[axis] == 3 && p->step[axis] == 2 && p->pad[axis] == 1 &&
+                           p->dilation[axis] == 1 && p->out[axis] == (p->in[axis] + 1) / 2;
+        if (!usual) return false;
+    }
+    return true;
+}
+
 static const char *function_of(const plb_query *q, const plb_pool_params *p, bool wide) {
     const int square = wide ? square_of(q, p) : 0;
     if (square) return square == 2 ? "max_pool_2x2" : "max_pool_3x3";
+    if (wide && is_usual_gradient(q, p)) return "max_pool_grad_3x3";
     return wide ? wide_name_of(q->op) : name_of(q->op);
 }
 

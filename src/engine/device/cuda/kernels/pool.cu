@@ -252,6 +252,60 @@ __device__ static void max_backward(const plb_operands &at, const plb_pool_param
     if (balance && threadIdx.x % 32 == 0) atomicAdd((int *)at.workspace, balance);
 }
 
+// The same for windows of 3x3 pixels, two apart, padded by one: a thread has 2x2 pixels, which four
+// windows cover, so that it reads each of those once and all threads do the same.
+template <typename T, int W>
+__device__ static void max_backward_3x3(const plb_operands &at, const plb_pool_params &p) {
+    typedef wide<T> A;
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    const int32_t tiles[PLB_POOL_AXES] = {1, p.out[1], p.out[2]};
+    const int64_t count = (int64_t)p.n * (p.c / W) * tiles[1] * tiles[2];
+    const int plane = p.in[1] * p.in[2];
+    int balance = 0;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+        const item it = item_of<W>(p, tiles, i);
+        const int *index = (const int *)at.in[0] + offset_of(p.stride[0], it.n, it.c);
+        const T *dy = (const T *)at.in[1] + offset_of(p.stride[1], it.n, it.c);
+        const int first = it.at[1] * 2 * p.in[2] + it.at[2] * 2; // position of the first pixel
+        A sum[4][W] = {};
+#pragma unroll
+        for (int window = 0; window < 4; window++) {
+            const int down = window / 2, right = window % 2;
+            const int h = it.at[1] + down, w = it.at[2] + right;
+            if (h >= p.out[1] || w >= p.out[2]) continue;
+            int place[W];
+            A value[W];
+            load_places<W>(index + pixel_of(p.stride[0], 0, h, w), place);
+            load_wide<T, W>(dy + pixel_of(p.stride[1], 0, h, w), value);
+#pragma unroll
+            for (int k = 0; k < W; k++) {
+                if (window == 0) balance += (unsigned)place[k] < (unsigned)plane;
+                    // The window below covers the lower pixels, that to the right the right ones.
+#pragma unroll
+                for (int pixel = 0; pixel < 4; pixel++) {
+                    const int row = pixel / 2, column = pixel % 2;
+                    if (row < down || column < right) continue;
+                    const bool exists =
+                        it.at[1] * 2 + row < p.in[1] && it.at[2] * 2 + column < p.in[2];
+                    const bool met = exists && place[k] == first + row * p.in[2] + column;
+                    sum[pixel][k] += met ? value[k] : (A)0;
+                    balance -= met;
+                }
+            }
+        }
+#pragma unroll
+        for (int pixel = 0; pixel < 4; pixel++) {
+            const int h = it.at[1] * 2 + pixel / 2, w = it.at[2] * 2 + pixel % 2;
+            if (h >= p.in[1] || w >= p.in[2]) continue;
+            store_narrow<T, W>((T *)at.out[0] + offset_of(p.stride[2], it.n, it.c) +
+                                   pixel_of(p.stride[2], 0, h, w),
+                               sum[pixel]);
+        }
+    }
+    balance = __reduce_add_sync(~0u, balance);
+    if (balance && threadIdx.x % 32 == 0) atomicAdd((int *)at.workspace, balance);
+}
+
 // Adds dy where the index points outside of its window: one thread a plane, in order.
 template <typename T>
 __device__ static void max_strays(const plb_operands &at, const plb_pool_params &p) {
@@ -468,28 +522,29 @@ __device__ static void mean_spread(const plb_operands &at, const plb_pool_params
         begin();                                                     \
         body;                                                        \
     }
-#define PLB_POOL(T, dtype)                                                                      \
-    PLB_POOL_KERNEL(max_pool_wide_##dtype, (max_forward<T, width_of<T>::value>(at, p)))         \
-    PLB_POOL_KERNEL(max_pool_##dtype, (max_forward<T, 1>(at, p)))                               \
-    PLB_POOL_KERNEL(max_pool_2x2_##dtype, (max_square<T, width_of<T>::value, 2>(at, p)))        \
-    PLB_POOL_KERNEL(max_pool_3x3_##dtype, (max_square<T, width_of<T>::value, 3>(at, p)))        \
-    PLB_POOL_KERNEL(spread_pool_wide_##dtype, (mean_spread<T, width_of<T>::value>(at, p)))      \
-    PLB_POOL_KERNEL(spread_pool_##dtype, (mean_spread<T, 1>(at, p)))                            \
-    PLB_POOL_KERNEL(max_pool_grad_wide_##dtype, (max_backward<T, width_of<T>::value>(at, p)))   \
-    PLB_POOL_KERNEL(max_pool_grad_##dtype, (max_backward<T, 1>(at, p)))                         \
-    PLB_POOL_KERNEL(max_pool_strays_##dtype, max_strays<T>(at, p))                              \
-    PLB_POOL_KERNEL(max_pool_take_##dtype, max_take<T>(at, p))                                  \
-    PLB_POOL_KERNEL(avg_pool_wide_##dtype, (mean_forward<T, width_of<T>::value, false>(at, p))) \
-    PLB_POOL_KERNEL(avg_pool_##dtype, (mean_forward<T, 1, false>(at, p)))                       \
-    PLB_POOL_KERNEL(avg_pool_grad_wide_##dtype,                                                 \
-                    (mean_backward<T, width_of<T>::value, false>(at, p)))                       \
-    PLB_POOL_KERNEL(avg_pool_grad_##dtype, (mean_backward<T, 1, false>(at, p)))                 \
-    PLB_POOL_KERNEL(adaptive_pool_wide_##dtype,                                                 \
-                    (mean_forward<T, width_of<T>::value, true>(at, p)))                         \
-    PLB_POOL_KERNEL(adaptive_pool_##dtype, (mean_forward<T, 1, true>(at, p)))                   \
-    PLB_POOL_KERNEL(adaptive_pool_grad_wide_##dtype,                                            \
-                    (mean_backward<T, width_of<T>::value, true>(at, p)))                        \
-    PLB_POOL_KERNEL(adaptive_pool_grad_##dtype, (mean_backward<T, 1, true>(at, p)))             \
-    PLB_POOL_KERNEL(global_pool_wide_##dtype, (mean_global<T, width_of<T>::value>(at, p)))      \
+#define PLB_POOL(T, dtype)                                                                       \
+    PLB_POOL_KERNEL(max_pool_wide_##dtype, (max_forward<T, width_of<T>::value>(at, p)))          \
+    PLB_POOL_KERNEL(max_pool_##dtype, (max_forward<T, 1>(at, p)))                                \
+    PLB_POOL_KERNEL(max_pool_2x2_##dtype, (max_square<T, width_of<T>::value, 2>(at, p)))         \
+    PLB_POOL_KERNEL(max_pool_3x3_##dtype, (max_square<T, width_of<T>::value, 3>(at, p)))         \
+    PLB_POOL_KERNEL(spread_pool_wide_##dtype, (mean_spread<T, width_of<T>::value>(at, p)))       \
+    PLB_POOL_KERNEL(spread_pool_##dtype, (mean_spread<T, 1>(at, p)))                             \
+    PLB_POOL_KERNEL(max_pool_grad_wide_##dtype, (max_backward<T, width_of<T>::value>(at, p)))    \
+    PLB_POOL_KERNEL(max_pool_grad_##dtype, (max_backward<T, 1>(at, p)))                          \
+    PLB_POOL_KERNEL(max_pool_grad_3x3_##dtype, (max_backward_3x3<T, width_of<T>::value>(at, p))) \
+    PLB_POOL_KERNEL(max_pool_strays_##dtype, max_strays<T>(at, p))                               \
+    PLB_POOL_KERNEL(max_pool_take_##dtype, max_take<T>(at, p))                                   \
+    PLB_POOL_KERNEL(avg_pool_wide_##dtype, (mean_forward<T, width_of<T>::value, false>(at, p)))  \
+    PLB_POOL_KERNEL(avg_pool_##dtype, (mean_forward<T, 1, false>(at, p)))                        \
+    PLB_POOL_KERNEL(avg_pool_grad_wide_##dtype,                                                  \
+                    (mean_backward<T, width_of<T>::value, false>(at, p)))                        \
+    PLB_POOL_KERNEL(avg_pool_grad_##dtype, (mean_backward<T, 1, false>(at, p)))                  \
+    PLB_POOL_KERNEL(adaptive_pool_wide_##dtype,                                                  \
+                    (mean_forward<T, width_of<T>::value, true>(at, p)))                          \
+    PLB_POOL_KERNEL(adaptive_pool_##dtype, (mean_forward<T, 1, true>(at, p)))                    \
+    PLB_POOL_KERNEL(adaptive_pool_grad_wide_##dtype,                                             \
+                    (mean_backward<T, width_of<T>::value, true>(at, p)))                         \
+    PLB_POOL_KERNEL(adaptive_pool_grad_##dtype, (mean_backward<T, 1, true>(at, p)))              \
+    PLB_POOL_KERNEL(global_pool_wide_##dtype, (mean_global<T, width_of<T>::value>(at, p)))       \
     PLB_POOL_KERNEL(global_pool_##dtype, (mean_global<T, 1>(at, p)))
 PLB_EACH_FLOAT(PLB_POOL)
