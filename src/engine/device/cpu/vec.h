@@ -4,7 +4,7 @@
 // first-level cache and call these; whoever holds a table never asks about instruction sets again.
 //
 // Functions are within 3 units in the last place of the exact value, or within 1e-6 of it
-// relatively, wherever the result is a normal number (tests/engine/test_kernels.c measures it).
+// relatively, wherever the result is a normal number (tests/engine/test_vec.c measures it).
 #ifndef PLB_ENGINE_DEVICE_CPU_VEC_H
 #define PLB_ENGINE_DEVICE_CPU_VEC_H
 
