@@ -52,7 +52,7 @@ typedef struct plb_bench_flags {
          .low = 0.1,                                                                        \
          .high = 1e6,                                                                       \
          .fallback = "60",                                                                  \
-         .help = "a reference in f64 that takes longer is made smaller"},                   \
+         .help = "a reference that takes longer is made smaller"},                          \
     {                                                                                       \
         PLB_BENCH_FLAG("no-lock", SWITCH, no_lock),                                         \
             .help = "measure though another plumb measures"                                 \

@@ -16,7 +16,7 @@ static const plb_flag flags[] = {
     {PLB_BENCH_FLAG("time", DOUBLE, time), .value = "S", .low = 0.01, .high = 1e6, .fallback = "3",
      .help = "seconds of samples of a case, over all its starts"},
     {PLB_BENCH_FLAG("precision", DOUBLE, precision), .value = "PCT", .low = 0.01, .high = 50,
-     .fallback = "1", .help = "half-width of the median's interval to stop at, in percent"},
+     .fallback = "1", .help = "half-width of the median's interval to stop at, in %"},
     {PLB_BENCH_FLAG("db", FILE, db), .value = "F",
      .help = "the store; default: $XDG_DATA_HOME/plumb/plumb.db"},
     {PLB_BENCH_FLAG("label", STRING, label), .value = "TEXT", .help = "a name for this run"},

@@ -25,7 +25,7 @@ typedef struct explain_flags {
     .name = flag, .kind = PLB_FLAG_##what, .offset = offsetof(explain_flags, field)
 static const plb_flag flags[] = {
     {FLAG("task", CHOICE, task), .value = "infer|train", .fallback = "infer",
-     .help = "forward alone, or a step of training with sgd and momentum"},
+     .help = "forward alone, or a training step with sgd and momentum"},
     {FLAG("batch", INT, batch), .value = "N", .min = 1, .max = 1 << 20,
      .help = "samples; default: the model's"},
     {FLAG("size", INT, size), .value = "N", .min = 1, .max = 16384,
