@@ -17,7 +17,7 @@ LICENCE = "SPDX-License-Identifier: Apache-2.0"
 MAX_COLUMNS = 100
 MAX_FUNCTION_LINES = 70
 C_FILES = {".c", ".h", ".def", ".cu", ".cuh"}
-CHECKED = C_FILES | {".py", ".cmake", ".cpp", ".sh"}
+CHECKED = C_FILES | {".py", ".cmake", ".cpp", ".hpp", ".sh"}
 # With clang-format's layout a function's body opens at the end of a line that began in column 0 (or
 # continues one that did) and closes with a brace in column 0.
 BODY_OPENS = re.compile(r"^[A-Za-z_ ].*\) \{$")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models.h"
+#include "models.hpp"
 
 namespace nn = torch::nn;
 namespace fn = torch::nn::functional;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The batches lie where the model reads them, in its dtype and layout, before any clock runs; the
 // calls of region `host` begin and end in ordinary host memory instead.
-#include "session.h"
+#include "session.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@
 #include <torch/nn/functional/loss.h>
 #include <torch/utils.h>
 
-#include "weights.h"
+#include "weights.hpp"
 
 namespace plumb {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "weights.h"
+#include "weights.hpp"
 
 #include <cstring>
 #include <fstream>
 #include <sstream>
 
-#include "message.h"
+#include "message.hpp"
 
 namespace plumb {
 

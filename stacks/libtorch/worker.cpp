@@ -8,7 +8,7 @@
 
 #include <torch/version.h>
 
-#include "session.h"
+#include "session.hpp"
 
 namespace plumb {
 

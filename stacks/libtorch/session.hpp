@@ -10,8 +10,8 @@
 #include <torch/optim.h>
 #include <torch/script.h>
 
-#include "message.h"
-#include "models.h"
+#include "message.hpp"
+#include "models.hpp"
 
 namespace plumb {
 
