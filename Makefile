@@ -13,6 +13,8 @@ PREFIX ?= /usr/local
 BUILD = build
 JOBS ?= $(shell nproc)
 MAIN_JOB = train mnist_cnn --epochs 1 --data auto
+# The same model at every level that is installed: proven equal, then timed.
+MAIN_COMPARISON = bench mnist_cnn --task infer,train --batch 64 --time 1 --label "make run"
 
 .PHONY: build run test test-full bench dist install format setup configure clean
 build: configure
@@ -27,6 +29,7 @@ run:
 	@tools/setup build
 	@$(MAKE) --no-print-directory build
 	@$(BUILD)/plumb $(MAIN_JOB)
+	@$(BUILD)/plumb $(MAIN_COMPARISON)
 
 test test-full:
 	@tools/setup all

@@ -8,7 +8,7 @@
 
 // The optimizer of every training case: large enough a step to be seen in f32, small enough that
 // six steps stay near the reference.
-#define PLB_BENCH_LR       0.01
+#define PLB_BENCH_LR       0.001
 #define PLB_BENCH_MOMENTUM 0.9
 
 typedef struct plb_load {

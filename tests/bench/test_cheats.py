@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every known way to cheat is caught, with a reason that names it; an honest stack passes."""
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -20,7 +21,7 @@ CHEATS = {
     "other-weights": ("output of batch", "differs"),
     "no-evaluation-mode": ("output of batch", None),
     "no-training-mode": (None, "dropout"),
-    "no-optimizer": (None, "loss"),
+    "no-optimizer": (None, "loss|weight."),
     "no-optimizer-timed": (None, "did not change"),
     "dropped-gradient": (None, "grad.conv2.weight"),
     "tf32": ("output of batch", "differs"),
@@ -56,6 +57,10 @@ def run(place, task, column):
             check(case["outcome"] == "invalid" and
                   any(words in (case["reason"] or "") for words in expected.split("|")), found)
             check(case["median_ms"] is None, f"{task} {name}: has a time")
+        if name in ("tf32", "bf16"):  # by a factor, so that an honest stack has room below
+            error, allowed = map(float, re.findall(r"[\d.]+e-\d+|0\.\d+", case["reason"])[:2])
+            check(error >= 2 * allowed, f"{task} {name}: {error} against {allowed}")
+            print(f"{task} {name}: differs by {error}, allowed are {allowed}")
 
 
 def main():
