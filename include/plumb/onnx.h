@@ -74,6 +74,29 @@ PLB_API PLB_MUST_USE plb_status plb_onnx_build(const plb_onnx *file,
 // Whether the graph owns loops or branches on data, which only level interp runs.
 PLB_API bool plb_onnx_needs_interp(const plb_graph *graph);
 
+// One kind of op that a file uses, subgraphs and functions included.
+enum { PLB_ONNX_MAX_USES = 512 };
+typedef struct plb_onnx_use {
+    const char *domain, *op; // borrowed from the file
+    int64_t count;
+    bool served; // whether there is a mapping, or a function of the file, for it
+} plb_onnx_use;
+PLB_API PLB_MUST_USE plb_status plb_onnx_uses(const plb_onnx *file,
+                                              plb_onnx_use uses[PLB_ONNX_MAX_USES], int *count);
+
+// Of a graph that was built: its inputs or outputs, in order; false past the last.
+PLB_API bool plb_onnx_end(const plb_graph *graph, bool outputs, int index, const char **name,
+                          plb_type *type);
+typedef struct plb_onnx_costs {
+    int64_t parameters;
+    double flops;
+} plb_onnx_costs;
+PLB_API plb_onnx_costs plb_onnx_costs_of(const plb_graph *graph);
+
+// The rows of the table of mappings: an op of ONNX, the first version of the operator set that the
+// row serves, and what of it is not served. False past the end.
+PLB_API bool plb_onnx_served(int index, const char **name, int64_t *since, const char **note);
+
 // Reads one tensor, in the form in which ONNX's test cases keep inputs and outputs. The values are
 // *memory's, which the caller frees with plb_free.
 PLB_API PLB_MUST_USE plb_status plb_onnx_read_tensor(const char *path, plb_tensor *out,

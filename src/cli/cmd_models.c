@@ -5,11 +5,13 @@
 
 #include "base/core/status.h"
 #include "cli/cli.h"
+#include "cli/onnx_model.h"
 #include "cli/units.h"
 #include "zoo/summary.h"
 
 typedef struct models_flags {
     int64_t size, classes, batch;
+    const char *dim;
 } models_flags;
 
 static const plb_flag flags[] = {
@@ -34,6 +36,11 @@ static const plb_flag flags[] = {
      .min = 1,
      .max = 1 << 20,
      .help = "samples; default 1"},
+    {.name = "dim",
+     .kind = PLB_FLAG_STRING,
+     .offset = offsetof(models_flags, dim),
+     .value = "NAME=N,...",
+     .help = "of an ONNX file: numbers for extents that it names; default 1"},
 };
 
 // ---------------------------------------------------------------------------- all
@@ -179,7 +186,9 @@ static plb_status run_models(plb_call *call) {
     plb_json json;
     if (call->json) plb_cli_json_begin(&json, name ? "model" : "models", 1);
     plb_json *to = call->json ? &json : NULL;
-    plb_status status = name ? show_model(name, f, to) : list_models(to);
+    plb_status status = !name                   ? list_models(to)
+                        : plb_cli_is_onnx(name) ? plb_cli_onnx_describe(name, f->dim, to)
+                                                : show_model(name, f, to);
     if (!call->json) return status;
     if (!status) return plb_cli_json_print(&json);
     plb_json_free(&json);
@@ -189,14 +198,16 @@ static plb_status run_models(plb_call *call) {
 const plb_command plb_cmd_models = {
     .name = "models",
     .summary = "list the models and what they cost, or the layers of one",
-    .operands = "[NAME]",
+    .operands = "[NAME|F.onnx]",
     .description =
         "Lists the models: task, input (channels, height, width), parameters, and the\n"
         "arithmetic of one sample, forward and in training, where a multiply-add counts as\n"
         "two. With NAME it lists that model's layers: output, parameters, arithmetic, and the\n"
         "bytes of all that an op reads and writes, for the whole batch. Nothing is run: this\n"
         "is what the ops say of themselves. Training is forward and backward without the\n"
-        "optimizer.",
+        "optimizer.\n\n"
+        "With an ONNX file it lists the ops that the file uses and whether they are served, its\n"
+        "inputs and outputs, parameters and arithmetic.",
     .max_operands = 1,
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,

@@ -14,6 +14,7 @@
 #include "base/machine.h"
 #include "base/thread.h"
 #include "cli/cli.h"
+#include "cli/onnx_model.h"
 #include "data/registry.h"
 #include "data/transform.h"
 #include "plumb/plan.h"
@@ -22,7 +23,7 @@
 #include "train/options.h"
 
 typedef struct predict_flags {
-    const char *weights, *labels, *level, *normalize, *device, *math, *autocast;
+    const char *weights, *labels, *level, *normalize, *device, *math, *autocast, *dim, *save;
     int64_t classes, size, batch, top, threads;
     bool no_winograd;
 } predict_flags;
@@ -49,6 +50,10 @@ static const plb_flag flags[] = {
      .help = "how the engine runs the model"},
     PLB_DEVICE_FLAGS,
     {FLAG("no-winograd", SWITCH, no_winograd), .help = "no Winograd convolutions"},
+    {FLAG("dim", STRING, dim), .value = "NAME=N,...",
+     .help = "of an ONNX file: numbers for extents that it names; default 1"},
+    {FLAG("save", FILE, save), .value = "DIR",
+     .help = "of an ONNX file: where to write outputs, as 0.npy, 1.npy, ..."},
 };
 
 static const plb_normalization half_normalization = {{0.5f, 0.5f, 0.5f}, {0.5f, 0.5f, 0.5f}};
@@ -293,8 +298,19 @@ static plb_status print_json(const predict *p) {
     return plb_cli_json_print(&json);
 }
 
+static plb_status predict_onnx(const plb_call *call) {
+    const predict_flags *f = call->options;
+    plb_plan_options options = {.threads = f->threads ? (int)f->threads : plb_machine_threads(),
+                                .no_winograd = f->no_winograd};
+    PLB_TRY(plb_level_from_name(f->level, &options.level));
+    if (f->weights) return plb_fail(PLB_EINVAL, "--weights: an ONNX file has its own");
+    return plb_cli_onnx_predict(call->operands[0], f->dim, call->operands + 1,
+                                call->operand_count - 1, f->save, &options, call->json);
+}
+
 static plb_status run_predict(plb_call *call) {
     const predict_flags *f = call->options;
+    if (plb_cli_is_onnx(call->operands[0])) return predict_onnx(call);
     predict p = {.flags = f, .files = call->operands + 1, .n_files = call->operand_count - 1};
     plb_status status;
     PLB_TRY_OUT(plb_zoo_find(call->operands[0], &p.info));
@@ -332,7 +348,7 @@ out:
 const plb_command plb_cmd_predict = {
     .name = "predict",
     .summary = "name what is on pictures",
-    .operands = "MODEL IMAGE...",
+    .operands = "MODEL IMAGE... | F.onnx X.npy...",
     .description =
         "Tells the most probable classes of JPEG and PNG pictures. The weights are a state\n"
         "dict that PyTorch saved as safetensors, or what `plumb init` and `plumb train` write.\n\n"
@@ -342,7 +358,9 @@ const plb_command plb_cmd_predict = {
         "published weights of googlenet and inception_v3 expect --normalize half. Models of\n"
         "digits get grey pictures of 28x28.\n\n"
         "Without --labels, models of 1000 classes use imagenet_classes.txt in the folder of\n"
-        "data sets ($PLUMB_DATA, else $XDG_DATA_HOME/plumb/data), if it is there.",
+        "data sets ($PLUMB_DATA, else $XDG_DATA_HOME/plumb/data), if it is there.\n\n"
+        "An ONNX file is run on arrays in numpy's format, one an input in their order. Arrays\n"
+        "with one axis more than their inputs hold one element a run.",
     .min_operands = 2,
     .max_operands = -1,
     .flags = flags,

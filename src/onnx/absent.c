@@ -66,6 +66,28 @@ bool plb_onnx_needs_interp(const plb_graph *graph) {
     return false;
 }
 
+plb_status plb_onnx_uses(const plb_onnx *file, plb_onnx_use uses[PLB_ONNX_MAX_USES], int *count) {
+    (void)file, (void)uses;
+    *count = 0;
+    return absent();
+}
+
+bool plb_onnx_end(const plb_graph *graph, bool outputs, int index, const char **name,
+                  plb_type *type) {
+    (void)graph, (void)outputs, (void)index, (void)name, (void)type;
+    return false;
+}
+
+plb_onnx_costs plb_onnx_costs_of(const plb_graph *graph) {
+    (void)graph;
+    return (plb_onnx_costs){0};
+}
+
+bool plb_onnx_served(int index, const char **name, int64_t *since, const char **note) {
+    (void)index, (void)name, (void)since, (void)note;
+    return false;
+}
+
 plb_status plb_onnx_read_tensor(const char *path, plb_tensor *out, void **memory) {
     (void)path, (void)out;
     *memory = NULL;

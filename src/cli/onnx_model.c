@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/onnx_model.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/core/alloc.h"
+#include "base/core/arena.h"
+#include "base/core/status.h"
+#include "cli/cli.h"
+#include "cli/units.h"
+
+bool plb_cli_is_onnx(const char *name) {
+    size_t length = strlen(name);
+    return length > 5 && strcmp(name + length - 5, ".onnx") == 0;
+}
+
+// ---------------------------------------------------------------------------- loading
+enum { MAX_DIMS = 32 };
+
+static plb_status one_dim(char *text, plb_onnx_dim *out) {
+    char *equals = strchr(text, '='), *end = NULL;
+    if (equals) {
+        *equals = '\0';
+        *out = (plb_onnx_dim){text, strtoll(equals + 1, &end, 10)};
+    }
+    if (equals && end != equals + 1 && !*end && out->extent > 0) return PLB_OK;
+    return plb_fail(PLB_EINVAL, "--dim: expected NAME=N,…, found '%s'", text);
+}
+
+static plb_status read_dims(plb_arena *arena, const char *text, plb_onnx_dim *out, int *n) {
+    *n = 0;
+    char *copy = text ? plb_arena_strdup(arena, text) : NULL, *rest = NULL;
+    if (!text) return PLB_OK;
+    if (!copy) return plb_fail(PLB_ENOMEM, "out of memory for dimensions");
+    for (char *part = strtok_r(copy, ",", &rest); part; part = strtok_r(NULL, ",", &rest)) {
+        if (*n == MAX_DIMS) return plb_fail(PLB_EINVAL, "--dim: more than %d names", MAX_DIMS);
+        PLB_TRY(one_dim(part, &out[(*n)++]));
+    }
+    return PLB_OK;
+}
+
+plb_status plb_cli_onnx_load(const char *path, const char *dims, plb_onnx_model *out) {
+    plb_onnx_dim list[MAX_DIMS];
+    plb_onnx_options options = {.dims = list, .open_extent = 1};
+    *out = (plb_onnx_model){0};
+    plb_arena *arena = plb_arena_new();
+    plb_status status = arena ? PLB_OK : plb_fail(PLB_ENOMEM, "out of memory for a model");
+    if (!status) status = read_dims(arena, dims, list, &options.n_dims);
+    if (!status) status = plb_onnx_open(path, &out->file);
+    if (!status) {
+        out->model = plb_model_new();
+        status = out->model ? plb_model_program(out->model, "infer", &out->graph)
+                            : plb_fail(PLB_ENOMEM, "out of memory for a model");
+    }
+    if (!status) status = plb_onnx_build(out->file, &options, out->graph, NULL);
+    plb_arena_free(arena);
+    return status;
+}
+
+void plb_cli_onnx_free(plb_onnx_model *model) {
+    plb_model_free(model->model); // before the file, which holds its weights
+    plb_onnx_free(model->file);
+    *model = (plb_onnx_model){0};
+}
+
+// ---------------------------------------------------------------------------- describing
+static void tell_type(plb_json *json, const char *name, plb_type type) {
+    char shape[160];
+    plb_shape_format(&type.shape, shape, sizeof shape);
+    if (!json) {
+        plb_print("  %-24s %-5s %s\n", name, plb_dtype_name(type.dtype), shape);
+        return;
+    }
+    plb_json_begin_object(json, NULL);
+    plb_json_string(json, "name", name);
+    plb_json_string(json, "dtype", plb_dtype_name(type.dtype));
+    plb_json_begin_array(json, "shape");
+    for (int i = 0; i < type.shape.rank; i++) plb_json_int(json, NULL, type.shape.dim[i]);
+    plb_json_end(json);
+    plb_json_end(json);
+}
+
+static void tell_ends(const plb_onnx_model *m, plb_json *json) {
+    for (int outputs = 0; outputs < 2; outputs++) {
+        const char *name, *what = outputs ? "outputs" : "inputs";
+        plb_type type;
+        if (json)
+            plb_json_begin_array(json, what);
+        else
+            plb_print("%s\n", what);
+        for (int i = 0; plb_onnx_end(m->graph, outputs, i, &name, &type); i++) {
+            tell_type(json, name, type);
+        }
+        if (json) plb_json_end(json);
+    }
+}
+
+static void tell_uses(const plb_onnx_use *uses, int n, plb_json *json) {
+    if (json)
+        plb_json_begin_array(json, "ops");
+    else
+        plb_print("ops\n");
+    for (int i = 0; i < n; i++) {
+        const plb_onnx_use *u = &uses[i];
+        if (!json) {
+            plb_print("  %-24s %6" PRId64 "%s%s%s\n", u->op, u->count,
+                      u->served ? "" : "  not served", *u->domain ? ", domain " : "", u->domain);
+            continue;
+        }
+        plb_json_begin_object(json, NULL);
+        plb_json_string(json, "op", u->op);
+        plb_json_string(json, "domain", u->domain);
+        plb_json_int(json, "count", u->count);
+        plb_json_bool(json, "served", u->served);
+        plb_json_end(json);
+    }
+    if (json) plb_json_end(json);
+}
+
+plb_status plb_cli_onnx_describe(const char *path, const char *dims, plb_json *json) {
+    plb_onnx_use *uses = plb_alloc_array(PLB_ONNX_MAX_USES, sizeof *uses);
+    plb_onnx_model m = {0};
+    int n = 0;
+    plb_onnx *file = NULL;
+    plb_status status = uses ? PLB_OK : plb_fail(PLB_ENOMEM, "out of memory for ops");
+    if (!status) status = plb_onnx_open(path, &file);
+    if (!status) status = plb_onnx_uses(file, uses, &n);
+    if (!status && !json) {
+        plb_print("%s: operator set %" PRId64 ", made by %s\n", path, plb_onnx_opset(file),
+                  *plb_onnx_producer(file) ? plb_onnx_producer(file) : "an unknown program");
+        tell_uses(uses, n, NULL); // before building, which may refuse
+    }
+    if (!status) status = plb_cli_onnx_load(path, dims, &m);
+    if (!status && json) {
+        plb_json_string(json, "name", path);
+        plb_json_int(json, "opset", plb_onnx_opset(file));
+        tell_uses(uses, n, json);
+    }
+    if (!status) {
+        plb_onnx_costs c = plb_onnx_costs_of(m.graph);
+        tell_ends(&m, json);
+        if (json) {
+            plb_json_int(json, "parameters", c.parameters);
+            plb_json_double(json, "forward_flops", c.flops);
+            plb_json_string(json, "level", plb_onnx_needs_interp(m.graph) ? "interp" : "plan");
+        } else {
+            plb_print("parameters   %" PRId64 "\nforward      %s\n", c.parameters,
+                      plb_show_flops(c.flops).text);
+            if (plb_onnx_needs_interp(m.graph)) {
+                plb_print("It branches or loops on data, which only level interp runs.\n");
+            }
+        }
+    }
+    plb_cli_onnx_free(&m);
+    plb_onnx_free(file);
+    plb_free(uses);
+    return status;
+}
