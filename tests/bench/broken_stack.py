@@ -33,7 +33,8 @@ class Broken(Cheat):
             return {"type": "error", "id": request["id"], "code": "refused", "kind": "export",
                     "reason": "operator frobnicate is not supported"}
         if self.way == "reports-oom":
-            return {"type": "error", "id": request["id"], "code": "oom", "reason": "CUDA: no memory"}
+            return {"type": "error", "id": request["id"], "code": "oom",
+                    "reason": "CUDA: no memory"}
         if self.way == "exception":
             return {"type": "error", "id": request["id"], "code": "internal",
                     "reason": "KeyError: 'x'"}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One case of a kernel: a sample of its op with types and layouts, operands with guards around them.
+// One case of a kernel: a sample of its op with types and layouts, operands with guards around
+// them.
 #ifndef PLB_TESTS_KERNEL_CASE_H
 #define PLB_TESTS_KERNEL_CASE_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plan says it takes is what the process grows by, within 5 %, for models above 500 MB: a
-// training step of resnet50, most of which is activations, and, with PLB_TEST_FULL=1, of vgg16, most
-// of which is weights. Each has a process of its own.
+// training step of resnet50, most of which is activations, and, with PLB_TEST_FULL=1, of vgg16,
+// most of which is weights. Each has a process of its own.
 #include "check.h"
 
 #include <sys/wait.h>

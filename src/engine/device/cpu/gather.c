@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// gather, scatter and scatter_add of elements of four or eight bytes, plain: row by row of the index,
-// where a row's place in the other operand is worked out once. What may meet at one place is put in
-// row-major order by one thread; gathering is shared out.
+// gather, scatter and scatter_add of elements of four or eight bytes, plain: row by row of the
+// index, where a row's place in the other operand is worked out once. What may meet at one place is
+// put in row-major order by one thread; gathering is shared out.
 #include <string.h>
 
 #include "base/core/status.h"

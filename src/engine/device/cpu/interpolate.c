@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resampling of f32 and its gradient, channels-last or plain (a plain value is one with a channel in
-// each plane). Taps along each axis are worked out once. A row of y mixes rows of x into a line, all
-// columns and channels at a time, and then mixes the line's columns; the gradient does the same
-// backwards. Taps of weight 0 lie beside the grid and are dropped: an infinity there must not count.
+// Resampling of f32 and its gradient, channels-last or plain (a plain value is one with a channel
+// in each plane). Taps along each axis are worked out once. A row of y mixes rows of x into a line,
+// all columns and channels at a time, and then mixes the line's columns; the gradient does the same
+// backwards. Taps of weight 0 lie beside the grid and are dropped: an infinity there must not
+// count.
 #include <string.h>
 
 #include "base/core/alloc.h"

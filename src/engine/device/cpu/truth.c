@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// reduce_any and reduce_all. Whether a row of bytes holds one that decides is what memchr tells, with
-// the C library's vectors; where the innermost axis is kept, rows are joined column by column.
+// reduce_any and reduce_all. Whether a row of bytes holds one that decides is what memchr tells,
+// with the C library's vectors; where the innermost axis is kept, rows are joined column by column.
 #include <string.h>
 
 #include "base/core/alloc.h"

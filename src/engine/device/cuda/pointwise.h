@@ -38,8 +38,8 @@ typedef struct plb_pointwise_params {
 const char *plb_pointwise_form_of(const plb_query *q, plb_pointwise_form *out);
 // Appends the kernel's text: functions "plb_pointwise" (vectors of form->vector) and
 // "plb_pointwise_1" (elements one by one, for addresses that vectors do not fit), and
-// "plb_pointwise_many" (the same for many nodes: params are a table in memory, one a row of blocks).
-// `language` is the text of kernels/pointwise.cuh.
+// "plb_pointwise_many" (the same for many nodes: params are a table in memory, one a row of
+// blocks). `language` is the text of kernels/pointwise.cuh.
 void plb_pointwise_source(const plb_pointwise_form *form, const char *language, plb_strbuf *text);
 
 // pointwise_many.c: one launch for small nodes of one program and form; `params` of each, with
