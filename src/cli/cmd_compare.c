@@ -51,14 +51,19 @@ static bool is_outcome(const plb_measurement_row *row, const char *outcome) {
     return row->outcome && strcmp(row->outcome, outcome) == 0;
 }
 
+// a is ok and b, the same work on the same machine, is not.
+static bool has_failed(const plb_pair *p) {
+    return p->difference_count == 1 && strcmp(p->differences[0].key, "outcome") == 0 &&
+           is_outcome(p->a, "ok") && !is_outcome(p->b, "refused");
+}
+
 static tally count_pairs(const plb_compare_result *r) {
     tally t = {0};
     for (size_t i = 0; i < r->count; i++) {
         const plb_pair *p = &r->pairs[i];
         if (!p->refused) {
             t.verdict[p->comparison.verdict]++;
-        } else if (is_outcome(p->a, "ok") && !is_outcome(p->b, "ok") &&
-                   !is_outcome(p->b, "refused")) {
+        } else if (has_failed(p)) {
             t.failed++;
         } else {
             t.refused++;

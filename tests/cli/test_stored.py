@@ -266,6 +266,8 @@ def test_refusals():
                                ((1, 2, "--by", "stack"), "expected one name at most")):
             run = plumb("compare", *words, db=store.db)
             assert run.returncode == 2 and message in run.stderr, (words, run.stderr)
+        store.add(run_of([failed(case(batch=4), "crash", "signal 11")]))
+        assert plumb("compare", 1, 4, db=store.db).returncode == 2  # other work that failed
         run = plumb("compare", 1, 1, db=store.db)
         assert run.returncode == 5 and "nothing to compare" in run.stderr, run
         run = plumb("runs", db=store.path / "none.db")
