@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers that crash, hang, eat memory, talk nonsense: each is an outcome of its own case, the
 suite goes on, nothing stays behind. Kills of plumb itself, full disks, resumed runs."""
-import json
 import os
 import shutil
 import signal
