@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stacks that models are compared on: which there are, adding one, removing one.
+// The stacks that models are compared on: which there are, adding, testing, removing one.
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/core/status.h"
+#include "base/core/strbuf.h"
+#include "cli/bench_flags.h"
 #include "cli/cli.h"
 #include "stacks/family.h"
 #include "stacks/install.h"
@@ -139,12 +141,47 @@ static plb_status add(const plb_call *call, const char *name) {
     return status ? status : answer("added", &family, family.name, call->json);
 }
 
+extern const plb_command plb_cmd_verify;
+
+// The proof of the smallest model, for a stack or all of a family.
+static plb_status test(plb_call *call, const char *name) {
+    plb_strbuf stacks = {0};
+    for (size_t i = 0; i < plb_stack_family_count(); i++) {
+        const plb_stack_family family = plb_stack_family_at(i);
+        if (strcmp(family.name, name) != 0) continue;
+        for (int s = 0; s < PLB_FAMILY_NAMES && family.stacks[s][0]; s++) {
+            plb_strbuf_printf(&stacks, "%s%s", s ? "," : "", family.stacks[s]);
+        }
+    }
+    if (!stacks.length) plb_strbuf_printf(&stacks, "%s", name);
+    const plb_bench_flags verify_flags = {
+        .task = "infer,train",
+        .stack = stacks.text,
+        .device = strcmp(name, "torch-cudagraph") == 0 ? "cuda" : "cpu",
+        .batch = "4",
+        .dtype = "f32",
+        .math = "f32",
+        .autocast = "none",
+        .timeout = 900,
+        .proof_time = 60,
+    };
+    char model[] = "mnist_cnn", *models[] = {model};
+    plb_call verify = {
+        .options = &verify_flags, .operands = models, .operand_count = 1, .json = call->json};
+    plb_status status =
+        stacks.failed ? plb_fail(PLB_ENOMEM, "out of memory") : plb_cmd_verify.run(&verify);
+    call->exit_code = verify.exit_code;
+    plb_strbuf_free(&stacks);
+    return status;
+}
+
 static plb_status run_stacks(plb_call *call) {
     const stacks_flags *f = call->options;
     const char *verb = call->operand_count ? call->operands[0] : "list";
     bool is_list = strcmp(verb, "list") == 0, is_add = strcmp(verb, "add") == 0;
-    if (!is_list && !is_add && strcmp(verb, "remove") != 0) {
-        return plb_fail(PLB_EINVAL, "expected list, add NAME or remove NAME, found \"%s\"", verb);
+    bool is_test = strcmp(verb, "test") == 0;
+    if (!is_list && !is_add && !is_test && strcmp(verb, "remove") != 0) {
+        return plb_fail(PLB_EINVAL, "expected list, add, test or remove NAME, found \"%s\"", verb);
     }
     if (!is_add && (f->torch_index || f->python)) {
         return plb_fail(PLB_EINVAL, "--torch-index and --python are for add, not for %s", verb);
@@ -157,17 +194,19 @@ static plb_status run_stacks(plb_call *call) {
         return plb_fail(PLB_EINVAL, "%s: expected a stack's name", verb);
     }
     if (is_add) return add(call, call->operands[1]);
+    if (is_test) return test(call, call->operands[1]);
     PLB_TRY(plb_stacks_remove(call->operands[1]));
     return answer("removed", NULL, call->operands[1], call->json);
 }
 
 const plb_command plb_cmd_stacks = {
     .name = "stacks",
-    .summary = "list, add or remove the stacks that models are compared on",
-    .operands = "[list|add NAME|remove NAME]",
+    .summary = "list, add, test or remove the stacks that models are compared on",
+    .operands = "[list|add NAME|test NAME|remove NAME]",
     .description =
         "A stack is a way to run a model: a framework, a compiler, a run time. Lists\n"
-        "those that there are and those that can be added; adds one, or removes it.\n\n"
+        "those that there are and those that can be added; adds one, proves that it\n"
+        "computes mnist_cnn as the reference does, or removes it.\n\n"
         "add torch makes a private Python environment and installs PyTorch in the\n"
         "version that this release was tested with; it serves torch-eager, torch-script,\n"
         "torch-compile and torch-cudagraph. onnxruntime and openvino use it to export\n"
@@ -180,6 +219,6 @@ const plb_command plb_cmd_stacks = {
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(stacks_flags),
-    .completes = "list add remove",
+    .completes = "list add test remove",
     .run = run_stacks,
 };
