@@ -95,8 +95,17 @@ plb_status plb_onnx_lookup(plb_onnx_scope *scope, const char *name, plb_value *o
 }
 
 // ---------------------------------------------------------------------------- nodes
+static bool is_running(const plb_onnx_scope *scope, const Onnx__FunctionProto *function) {
+    while (scope) {
+        if (scope->function == function) return true;
+        scope = scope->caller ? scope->caller->scope : scope->outer ? scope->outer : scope->around;
+    }
+    return false;
+}
+
 static plb_status call_function(plb_onnx_node *n, const Onnx__FunctionProto *function) {
     plb_onnx_scope scope;
+    if (is_running(n->scope, function)) return plb_fail(PLB_EINVAL, "the function calls itself");
     PLB_TRY(plb_onnx_scope_open(&scope, n->scope));
     scope.caller = n;
     scope.function = function;

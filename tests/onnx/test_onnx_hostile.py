@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Broken and hostile files: one clear line that names the place, exit 2, and nothing else."""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+PLUMB = os.environ["PLUMB"]
+CORPUS = pathlib.Path("fuzz/corpus/onnx")
+# File, what its message says; None: it is fine.
+CASES = {
+    "conv": None,
+    "function": None,
+    "if": None,
+    "loop": None,
+    "rows": None,
+    "truncated": "offset",
+    "cycle": "node p (Neg): 'q' is no input, no initializer and made by no earlier node",
+    "duplicate": "node y (Exp): y: there is a value of that name already",
+    "missing": "node y (Add): 'nothing' is no input",
+    "recursive": "node y (Again): node q (Again): the function calls itself",
+    "escape": "external data ../../etc/passwd: a path that leaves the model's folder",
+    "huge": "tensor w: expected 4398046511104 bytes of values, found 4",
+    "wrong_size": "tensor w: expected 16 bytes of values, found 8",
+    "wrong_dtype": "node y (Add): ",
+}
+
+
+def check(name, words, folder):
+    path = f"{folder}/{name}.onnx"
+    shutil.copy(CORPUS / name, path)
+    run = subprocess.run([PLUMB, "models", path], capture_output=True, text=True, check=False,
+                         timeout=60)
+    if words is None:
+        return run.returncode == 0 and run.stderr == "", run
+    lines = run.stderr.splitlines()
+    return run.returncode == 2 and len(lines) == 1 and words in lines[0], run
+
+
+def linked_out(folder):
+    """A link beside the model that leads out of its folder is not followed."""
+    inner = pathlib.Path(folder, "inner")
+    inner.mkdir()
+    pathlib.Path(folder, "secret").write_bytes(bytes(8))
+    (inner / "link").symlink_to("../secret")
+    model = (CORPUS / "escape").read_bytes()
+    old, new = b"../../etc/passwd", b"././././././link"
+    assert len(old) == len(new)
+    path = inner / "model.onnx"
+    path.write_bytes(model.replace(old, new))
+    run = subprocess.run([PLUMB, "models", path], capture_output=True, text=True, check=False)
+    return run.returncode == 2 and "leads out of the model's folder" in run.stderr, run
+
+
+def main():
+    if subprocess.run([PLUMB, "models", "none.onnx"], capture_output=True, text=True,
+                      check=False).returncode == 3:
+        print("this build reads no ONNX")
+        print(f"0 passed, 0 failed, {len(CASES) + 1} skipped")
+        return 0
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        results = [(name, *check(name, words, folder)) for name, words in CASES.items()]
+        results.append(("linked out", *linked_out(folder)))
+    for name, good, run in results:
+        if not good:
+            print(f"FAILED {name}: exit {run.returncode}: {run.stderr.strip()}")
+            failed += 1
+    print(f"{len(results) - failed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+sys.exit(main())

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trained networks, run by `plumb predict F.onnx` and by ONNX Runtime on the same arrays. Needs a
+Python with onnxruntime (PLB_PYTHON) and the files of PLUMB_TEST_DATA."""
+import gzip
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+PLUMB = os.environ["PLUMB"]
+DATA = pathlib.Path(os.environ.get("PLUMB_TEST_DATA", "../shared/data"))
+TOLERANCE = 1e-4
+
+
+def ours(model, arrays, folder, *flags):
+    import numpy as np
+
+    paths = []
+    for i, array in enumerate(arrays):
+        paths.append(f"{folder}/in{i}.npy")
+        np.save(paths[-1], array)
+    subprocess.run([PLUMB, "predict", model, *paths, "--save", folder, *flags], check=True,
+                   stdout=subprocess.DEVNULL)
+    out = []
+    while os.path.exists(f"{folder}/{len(out)}.npy"):
+        out.append(np.load(f"{folder}/{len(out)}.npy"))
+    return out
+
+
+def modernised(path):
+    """A model of before operator set 7, which ONNX Runtime does not read, in today's words."""
+    import numpy as np
+    import onnx
+
+    model = onnx.load(path)
+    weights = {t.name: t for t in model.graph.initializer}
+    for node in model.graph.node:
+        attributes = {a.name: list(a.ints) or a.i for a in node.attribute}  # untyped in IR 1
+        if node.op_type == "Add" and attributes.get("broadcast"):
+            bias = onnx.numpy_helper.to_array(weights[node.input[1]]).reshape(-1, 1, 1)
+            weights[node.input[1]].CopyFrom(
+                onnx.numpy_helper.from_array(bias, node.input[1]))
+            del node.attribute[:]
+        elif node.op_type == "Reshape" and "shape" in attributes:
+            name = node.output[0] + ".shape"
+            shape = onnx.numpy_helper.from_array(np.array(attributes["shape"], np.int64), name)
+            model.graph.initializer.append(shape)
+            node.input.append(name)
+            del node.attribute[:]
+        else:  # IR 1 did not tell the types of attributes
+            del node.attribute[:]
+            node.attribute.extend(onnx.helper.make_attribute(*a) for a in attributes.items())
+    for value in list(model.graph.input):
+        if value.name in weights:
+            model.graph.input.remove(value)
+    del model.opset_import[:]
+    model.opset_import.append(onnx.helper.make_opsetid("", 13))
+    model.ir_version = 8
+    return model.SerializeToString()
+
+
+def theirs(model):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 2
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    # Old files list their weights as inputs too, which have values already.
+    given = {i.name for i in session.get_overridable_initializers()}
+    names = [i.name for i in session.get_inputs() if i.name not in given]
+    return lambda *arrays: session.run(None, dict(zip(names, arrays)))
+
+
+def close(name, found, expected):
+    import numpy as np
+
+    assert len(found) == len(expected), (name, len(found), len(expected))
+    for a, b in zip(found, expected):
+        assert a.shape == b.shape, (name, a.shape, b.shape)
+        worst = float(np.max(np.abs(a - b)))
+        limit = TOLERANCE * max(1.0, float(np.max(np.abs(b))))
+        assert worst <= limit, (name, worst, limit)
+        print(f"{name}: largest difference {worst:.2e}")
+
+
+def test_mnist(folder):
+    import numpy as np
+
+    model = DATA / "models/mnist.onnx"
+    with gzip.open(DATA / "mnist/t10k-images-idx3-ubyte.gz") as f:
+        images = np.frombuffer(f.read(), np.uint8, offset=16).reshape(-1, 1, 1, 28, 28)
+    images = images.astype(np.float32)
+    found = ours(model, [images], folder)[0]
+    run = theirs(str(model))
+    expected = np.stack([run(image)[0] for image in images])
+    assert (found.argmax(-1) == expected.argmax(-1)).all()
+    close("mnist", [found], [expected])
+
+
+def test_super_resolution(folder):
+    import numpy as np
+
+    model = DATA / "models/super-resolution.onnx"
+    x = np.random.default_rng(1).random((1, 1, 224, 224), np.float32)
+    close("super-resolution", ours(model, [x], folder), theirs(modernised(model))(x))
+
+
+def test_ultraface(folder):
+    import numpy as np
+
+    model = DATA / "models/ultraface-rfb-320.onnx"
+    x = np.random.default_rng(2).standard_normal((1, 3, 240, 320)).astype(np.float32)
+    close("ultraface", ours(model, [x], folder), theirs(str(model))(x))
+
+
+def test_silero_vad(folder):
+    import numpy as np
+
+    model = DATA / "models/silero-vad-16k-op15.onnx"
+    run, random = theirs(str(model)), np.random.default_rng(3)
+    our_state = their_state = np.zeros((2, 1, 128), np.float32)
+    rate = np.array(16000, np.int64)
+    for step in range(4):
+        x = (0.1 * random.standard_normal((1, 512))).astype(np.float32)
+        found = ours(model, [x, our_state, rate], folder, "--dim", "sequence=512")
+        expected = run(x, their_state, rate)
+        close(f"silero-vad, step {step}", found, expected)
+        our_state, their_state = found[1], expected[1]
+
+
+def run_all():
+    failed = passed = 0
+    for name, test in sorted(globals().items()):
+        if not name.startswith("test_"):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                test(folder)
+                passed += 1
+            except Exception as error:  # whatever it is, the others shall run
+                print(f"FAILED {name}: {error!r}")
+                failed += 1
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+def main():
+    if sys.argv[1:] == ["run"]:
+        return run_all()
+    python = os.environ.get("PLB_PYTHON", "")
+    have = python and subprocess.run([python, "-c", "import numpy, onnxruntime"], check=False,
+                                     stderr=subprocess.DEVNULL).returncode == 0
+    if not have or not (DATA / "models").exists() or os.environ.get("PLUMB_SANITIZE"):
+        print("no Python with onnxruntime (PLB_PYTHON), no models, or a sanitizer")
+        print("0 passed, 0 failed, 4 skipped")
+        return 0
+    return subprocess.run([python, __file__, "run"], check=False).returncode
+
+
+sys.exit(main())
