@@ -44,7 +44,8 @@ def suite(path):
     wrong = len(verdicts["wrong"]) + len(verdicts["broke"])
     lines = [
         f"Of {inside + len(verdicts['out'])} node tests {inside} are in scope, and {passed} of "
-        f"them pass ({100 * passed / inside:.1f} %); {wrong} are wrong. Out of scope are strings, sequences, maps, optionals, floats of 8 and fewer "
+        f"them pass ({100 * passed / inside:.1f} %); {wrong} are "
+        "wrong. Out of scope are strings, sequences, maps, optionals, floats of 8 and fewer "
         "bits, integers of 4 and fewer, complex numbers, training-only domains and other domains "
         "than ONNX's own, and values from a random generator.", ""]
     for verdict, title in (("refused", "In scope, and refused"), ("noise", "Undecided: what is "

@@ -150,10 +150,10 @@ def main():
     if sys.argv[1:] == ["run"]:
         return run_all()
     python = os.environ.get("PLB_PYTHON", "")
-    have = python and subprocess.run([python, "-c", "import numpy, onnxruntime"], check=False,
+    have = python and subprocess.run([python, "-c", "import numpy, onnx, onnxruntime"], check=False,
                                      stderr=subprocess.DEVNULL).returncode == 0
     if not have or not (DATA / "models").exists() or os.environ.get("PLUMB_SANITIZE"):
-        print("no Python with onnxruntime (PLB_PYTHON), no models, or a sanitizer")
+        print("no Python with onnx and onnxruntime (PLB_PYTHON), no models, or a sanitizer")
         print("0 passed, 0 failed, 4 skipped")
         return 0
     return subprocess.run([python, __file__, "run"], check=False).returncode
