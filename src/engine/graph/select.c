@@ -37,11 +37,14 @@ static plb_status prepare_named(const plb_kernel *const *kernels, const plb_quer
     return plb_fail(PLB_EUNSUPPORTED, "no kernel %s", choice->kernel);
 }
 
-static plb_status by_order(const plb_kernel *const *kernels, const plb_query *q, plb_step *step) {
+// From `first` on, which has been asked and does not refuse.
+static plb_status by_order(const plb_kernel *const *kernels, const plb_kernel *first,
+                           const plb_query *q, plb_step *step) {
     char texts[PLB_MAX_VARIANTS][PLB_CHOICE_BYTES];
     plb_status status = PLB_EUNSUPPORTED;
+    while (*kernels != first) kernels++;
     for (; *kernels && status == PLB_EUNSUPPORTED; kernels++) {
-        if ((*kernels)->refuse(q)) continue;
+        if (*kernels != first && (*kernels)->refuse(q)) continue;
         variants_of(*kernels, q, texts);
         status = (*kernels)->prepare(q, texts[0], &step->launch); // a library may still refuse
         if (status) continue;
@@ -51,8 +54,9 @@ static plb_status by_order(const plb_kernel *const *kernels, const plb_query *q,
     return status;
 }
 
-static plb_status by_timing(plb_plan *plan, const plb_kernel *const *kernels, const plb_query *q,
-                            const char *key, plb_step *step) {
+static plb_status by_timing(plb_plan *plan, const plb_kernel *const *kernels,
+                            const plb_kernel *first, const plb_query *q, const char *key,
+                            plb_step *step) {
     plb_choice choice = {0};
     if (plb_tune_find(key, &choice)) {
         plb_status status = prepare_named(kernels, q, &choice, step);
@@ -61,7 +65,7 @@ static plb_status by_timing(plb_plan *plan, const plb_kernel *const *kernels, co
     }
     PLB_TRY(plb_race(plan, kernels, q, &choice));
     plb_status status = prepare_named(kernels, q, &choice, step);
-    if (status == PLB_EUNSUPPORTED) return by_order(kernels, q, step); // a library's whim
+    if (status == PLB_EUNSUPPORTED) return by_order(kernels, first, q, step); // a library's whim
     if (status) return status;
     plb_tune_remember(key, &choice);
     return PLB_OK;
@@ -106,7 +110,8 @@ static plb_status choose(plb_plan *plan, const plb_kernel *const *kernels, const
     }
     if (status == PLB_EUNSUPPORTED) { // nothing is prescribed, or it means nothing
         bool timed = first->tuned && timing_allowed(options);
-        status = timed ? by_timing(plan, kernels, q, key.text, step) : by_order(kernels, q, step);
+        status = timed ? by_timing(plan, kernels, first, q, key.text, step)
+                       : by_order(kernels, first, q, step);
     }
     if (!status) status = note_choice(plan, key.text, step);
 out:

@@ -162,6 +162,11 @@ __device__ inline i64 power(i64 a, i64 b, bool wide) {
     }
     return (i64)result;
 }
+__device__ inline i64 shift_left(i64 a, i64 b) { return (u64)b > 63 ? 0 : (i64)((u64)a << b); }
+__device__ inline i64 shift_right(i64 a, i64 b, bool wide) {
+    if (wide) return (u64)b > 63 ? 0 : (i64)((u64)a >> b);
+    return a >> ((u64)b > 63 ? 63 : b);
+}
 __device__ inline i64 attribute(double x, bool wide) {
     return wide ? whole_u64(x) : whole(x, (i64)0x8000000000000000ull, 0x7fffffffffffffffll);
 }
@@ -201,6 +206,11 @@ OP(ge, !less(a, b, wide))
 OP(and_, a && b)
 OP(or_, a || b)
 OP(xor_, !a != !b)
+OP(bit_and, a & b)
+OP(bit_or, a | b)
+OP(bit_xor, a ^ b)
+OP(shift_left, shift_left(a, b))
+OP(shift_right, shift_right(a, b, wide))
 #undef OP
 
 // ---------------------------------------------------------------------------- operands
