@@ -70,7 +70,7 @@ static void columns_exp(const reduction *r, double *acc, const double *shift, co
     float exps[COLUMNS];
     for (int64_t i = 0; i < rows; i++, a += r->row_stride) {
         for (int64_t j = 0; j < n; j++) exps[j] = (float)((double)a[j] - shift[j]);
-        r->vec->op[PLB_OP_exp](&(plb_vec_args){.a = exps, .y = exps, .n = n});
+        r->vec->op[PLB_OP_exp](&(plb_vec_args){.a = exps, .b = exps, .c = exps, .y = exps, .n = n});
         r->vec->columns_sum(acc, exps, 1, n, n);
     }
 }

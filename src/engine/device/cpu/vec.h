@@ -11,7 +11,7 @@
 #include "engine/device/cpu/cpu.h"
 
 // y = op(a, b, c) of n elements each; y may be one of the operands. Operands that the op does not
-// have are ignored. A bool is 0 or 1.
+// have are read and ignored, so they must point somewhere. A bool is 0 or 1.
 typedef struct plb_vec_args {
     const float *a, *b, *c;
     float *y;
