@@ -14,7 +14,8 @@
 enum {
     PLB_ONNX_MAX_DEPTH = 64,
     PLB_ONNX_MAX_OUT = 64,
-    PLB_ONNX_SPARE_IN = 16, // a node's inputs may be read so far past their end: PLB_NONE
+    PLB_ONNX_MAX_EXTENT = 1 << 30, // of what a file's numbers stretch: kernels, pads, repeats
+    PLB_ONNX_SPARE_IN = 16,        // a node's inputs may be read so far past their end: PLB_NONE
 };
 
 typedef struct plb_onnx_builder {
@@ -125,6 +126,10 @@ static inline plb_value plb_onnx_in(const plb_onnx_node *n, int i) {
 static inline plb_type plb_onnx_type(const plb_onnx_node *n, int i) {
     return plb_value_type(n->graph, plb_onnx_in(n, i));
 }
+// PLB_EINVAL unless each number is in [low, PLB_ONNX_MAX_EXTENT], so that arithmetic with a few of
+// them cannot overflow.
+PLB_MUST_USE plb_status plb_onnx_bounded(const char *what, const int64_t *values, int n,
+                                         int64_t low);
 // An axis that may be negative, made one of 0…rank - 1.
 PLB_MUST_USE plb_status plb_onnx_axis(int64_t axis, int rank, int *out);
 // `n` axes as a bit set.

@@ -63,6 +63,15 @@ plb_status plb_onnx_ints_or_input(const plb_onnx_node *n, const char *name, int 
     return plb_onnx_known_ints(n, i, out, max, count);
 }
 
+plb_status plb_onnx_bounded(const char *what, const int64_t *values, int n, int64_t low) {
+    for (int i = 0; i < n; i++) {
+        if (values[i] >= low && values[i] <= PLB_ONNX_MAX_EXTENT) continue;
+        return plb_fail(PLB_EINVAL, "%s: expected %lld to %d, found %lld", what, (long long)low,
+                        PLB_ONNX_MAX_EXTENT, (long long)values[i]);
+    }
+    return PLB_OK;
+}
+
 plb_status plb_onnx_axis(int64_t axis, int rank, int *out) {
     int64_t wrapped = axis < 0 ? axis + rank : axis;
     *out = (int)wrapped;

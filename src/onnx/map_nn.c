@@ -18,10 +18,8 @@ static plb_status spatial_ints(const plb_onnx_node *n, const char *name, int axe
     }
     for (int i = 0; i < axes; i++) {
         out[i] = count ? values[i] : missing;
-        if (out[i] >= 1) continue;
-        return plb_fail(PLB_EINVAL, "attribute %s: found %lld", name, (long long)out[i]);
     }
-    return PLB_OK;
+    return plb_onnx_bounded(name, out, axes, 1);
 }
 
 static plb_status window_attrs(const plb_onnx_node *n, int rank, const int64_t *kernel,
@@ -40,6 +38,7 @@ static plb_status window_attrs(const plb_onnx_node *n, int rank, const int64_t *
     if (count && count != 2 * w->axes) {
         return plb_fail(PLB_EINVAL, "attribute pads: %d numbers for %d axes", count, w->axes);
     }
+    PLB_TRY(plb_onnx_bounded("pads", pads, count, -PLB_ONNX_MAX_EXTENT));
     for (int i = 0; i < w->axes && count; i++) {
         w->begin[i] = pads[i];
         w->end[i] = pads[w->axes + i];

@@ -134,6 +134,11 @@ plb_status plb_onnx_map_reshape(plb_onnx_node *n) {
         PLB_TRY(known_shape(n, 1, &to));
     }
     bool copies = !plb_onnx_int(n, "allowzero", 0);
+    for (int i = 0; i < to.rank; i++) {
+        if (to.dim[i] < -1) {
+            return plb_fail(PLB_EINVAL, "extent %d is %lld", i, (long long)to.dim[i]);
+        }
+    }
     int64_t count = plb_shape_count(&x), rest = 1;
     int open = -1;
     for (int i = 0; i < to.rank; i++) {
@@ -141,10 +146,11 @@ plb_status plb_onnx_map_reshape(plb_onnx_node *n) {
             if (i >= x.rank) return plb_fail(PLB_EINVAL, "extent %d is copied from no axis", i);
             to.dim[i] = x.dim[i];
         }
-        if (to.dim[i] == -1)
+        if (to.dim[i] == -1) {
             open = i;
-        else
-            rest *= to.dim[i];
+        } else if (__builtin_mul_overflow(rest, to.dim[i], &rest)) {
+            return plb_fail(PLB_EINVAL, "the product of the extents is too large");
+        }
     }
     if (open >= 0 && rest > 0) to.dim[open] = count / rest;
     if (open >= 0 && rest == 0) to.dim[open] = 0;
@@ -223,6 +229,7 @@ plb_status plb_onnx_map_tile(plb_onnx_node *n) {
     int count;
     PLB_TRY(plb_onnx_known_ints(n, 1, times, PLB_MAX_RANK, &count));
     if (count != x.rank) return plb_fail(PLB_EINVAL, "%d repeats of %d axes", count, x.rank);
+    PLB_TRY(plb_onnx_bounded("repeats", times, count, 0));
     plb_value y = n->in[0];
     for (int i = 0; i < x.rank; i++) {
         if (times[i] == 1) continue;
@@ -232,7 +239,9 @@ plb_status plb_onnx_map_tile(plb_onnx_node *n) {
         split.dim[i] = 1;
         y = plb_reshape(g, y, &split);
         split.dim[i] = times[i];
-        joined.dim[i] *= times[i];
+        if (__builtin_mul_overflow(joined.dim[i], times[i], &joined.dim[i])) {
+            return plb_fail(PLB_EINVAL, "%lld repeats", (long long)times[i]);
+        }
         y = plb_reshape(g, plb_expand(g, y, &split), &joined);
         PLB_TRY(plb_graph_status(g));
     }
@@ -243,7 +252,7 @@ plb_status plb_onnx_map_tile(plb_onnx_node *n) {
 static plb_status blocks_of(plb_onnx_node *n, plb_shape *x, int64_t *block) {
     *x = plb_onnx_type(n, 0).shape;
     *block = plb_onnx_int(n, "blocksize", 0);
-    if (x->rank == 4 && *block > 0) return PLB_OK;
+    if (x->rank == 4 && *block > 0 && *block <= 1 << 15) return PLB_OK;
     return plb_fail(PLB_EINVAL, "expected rank 4 and a block size");
 }
 
@@ -375,6 +384,7 @@ plb_status plb_onnx_map_pad(plb_onnx_node *n) {
     int served = n_axes >= 0 ? n_axes : x.rank;
     if (count != 2 * served) return plb_fail(PLB_EINVAL, "%d pads of %d axes", count, served);
     plb_pad_attrs attrs = {.mode = PLB_PAD_CONSTANT};
+    PLB_TRY(plb_onnx_bounded("pads", pads, count, -PLB_ONNX_MAX_EXTENT));
     PLB_TRY(pad_value(n, &attrs.value));
     for (int i = 0; i < served; i++) {
         int axis;
@@ -396,6 +406,7 @@ plb_status plb_onnx_map_center_crop_pad(plb_onnx_node *n) {
     int n_axes, count;
     PLB_TRY(plb_onnx_ints(n, "axes", axes, PLB_MAX_RANK, &n_axes));
     PLB_TRY(plb_onnx_known_ints(n, 1, extents, PLB_MAX_RANK, &count));
+    PLB_TRY(plb_onnx_bounded("extents", extents, count, 0));
     plb_pad_attrs attrs = {.mode = PLB_PAD_CONSTANT};
     for (int i = 0; i < count; i++) {
         int axis;
