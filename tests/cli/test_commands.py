@@ -252,7 +252,8 @@ def test_predict_refuses_pictures():
         short.write_bytes(f.picture.read_bytes()[:-20])
         expect_refusal(f.predict(None, short), "short.png")
         expect_refusal(plumb("predict", "mnist_cnn", f.picture), "expected --weights")
-        expect_refusal(plumb("predict", "mnist_cnn"), "expected MODEL IMAGE..., found fewer")
+        expect_refusal(plumb("predict", "mnist_cnn"),
+                       "expected MODEL IMAGE... | F.onnx X.npy..., found fewer")
 
 
 def test_predict_says_what_torchvision_says():
