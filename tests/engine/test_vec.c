@@ -82,7 +82,20 @@ static void edges_of_functions(void) {
     }
 }
 
+// Also where nothing else is in the row, of any length.
+static void extremes_reach_infinity(void) {
+    const plb_vec *vec = plb_vec_of(plb_cpu_isa());
+    float low[200], high[200];
+    for (int i = 0; i < 200; i++) low[i] = -INFINITY, high[i] = INFINITY;
+    for (int n = 0; n <= 200; n++) {
+        CHECK(vec->max(low, n) == -INFINITY && vec->min(high, n) == INFINITY);
+    }
+    low[131] = -3, high[77] = 5, low[7] = NAN;
+    CHECK(vec->max(low, 200) == -3 && vec->min(high, 200) == 5);
+}
+
 static const check_test tests[] = {
+    {"extremes reach infinity", extremes_reach_infinity},
     {"functions are accurate", functions_are_accurate},
     {"edges of functions", edges_of_functions},
 };

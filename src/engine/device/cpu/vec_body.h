@@ -262,19 +262,25 @@ static double product(const float *a, int64_t n) {
     return y;
 }
 
-static float max_of(const float *a, int64_t n) {
-    float y = -INFINITY;
-#pragma omp simd reduction(max : y)
-    for (int64_t i = 0; i < n; i++) y = a[i] > y ? a[i] : y;
-    return y;
-}
-
-static float min_of(const float *a, int64_t n) {
-    float y = INFINITY;
-#pragma omp simd reduction(min : y)
-    for (int64_t i = 0; i < n; i++) y = a[i] < y ? a[i] : y;
-    return y;
-}
+// In lanes of its own: OpenMP's reductions begin at the least finite number with some compilers,
+// which is above -infinity.
+#define PLB_VEC_EXTREME(name, start, beats)                                \
+    static float name(const float *a, int64_t n) {                         \
+        enum { LANES = 64 };                                               \
+        float lane[LANES], y = start;                                      \
+        int64_t i = 0;                                                     \
+        for (int k = 0; k < LANES; k++) lane[k] = start;                   \
+        for (; i + LANES <= n; i += LANES) {                               \
+            _Pragma("omp simd") for (int k = 0; k < LANES; k++) lane[k] =  \
+                a[i + k] beats lane[k] ? a[i + k] : lane[k];               \
+        }                                                                  \
+        for (; i < n; i++) y = a[i] beats y ? a[i] : y;                    \
+        for (int k = 0; k < LANES; k++) y = lane[k] beats y ? lane[k] : y; \
+        return y;                                                          \
+    }
+PLB_VEC_EXTREME(max_of, -INFINITY, >)
+PLB_VEC_EXTREME(min_of, INFINITY, <)
+#undef PLB_VEC_EXTREME
 
 static bool has_nan(const float *a, int64_t n) {
     int found = 0;
