@@ -21,7 +21,7 @@ struct plb_timeline {
     span *waiting;
     edge *edges; // room for two a span
     int64_t lag_ns;
-    int64_t settled_ns; // everything before is added up
+    int64_t settled_ns; // everything before is added up; 0: nothing was yet
     int64_t newest_ns;  // the latest end seen
     int64_t idle_since; // of the device; 0: busy, or nothing ran yet
     // Idle time by what the host did, which counts only once the device works again: after its
@@ -33,11 +33,7 @@ struct plb_timeline {
 plb_timeline *plb_timeline_new(plb_busy_sums *sums, size_t capacity, int64_t lag_ns) {
     plb_timeline *t = plb_alloc(sizeof *t);
     if (!t) return NULL;
-    *t = (plb_timeline){.sums = sums,
-                        .capacity = capacity,
-                        .lag_ns = lag_ns,
-                        .settled_ns = INT64_MIN,
-                        .newest_ns = INT64_MIN};
+    *t = (plb_timeline){.sums = sums, .capacity = capacity, .lag_ns = lag_ns};
     t->waiting = plb_alloc_array(capacity, sizeof *t->waiting);
     t->edges = plb_alloc_array(2 * capacity, sizeof *t->edges);
     if (t->waiting && t->edges) return t;
@@ -102,10 +98,10 @@ static unsigned mask_of(const plb_timeline *t) {
 // the device nothing counts: programs load for seconds before they touch it.
 static void pass_time(plb_timeline *t, unsigned mask, int64_t at_ns) {
     plb_busy_sums *sums = t->sums;
-    int64_t length_ns = at_ns - t->settled_ns;
+    int64_t length_ns = t->settled_ns ? at_ns - t->settled_ns : 0;
     if (length_ns > 0 && !(mask & PLB_BUSY_DEVICE)) {
         if (t->idle_since) t->idle_ns[mask >> PLB_BUSY_DEVICE_COUNT] += length_ns;
-    } else if (t->settled_ns != INT64_MIN && length_ns > 0) {
+    } else if (length_ns > 0) {
         sums->last_ns = at_ns; // before its sum: a reader at any moment finds no more than the span
         sums->mask_ns[mask] += length_ns;
         if (t->busy[PLB_BUSY_KERNEL] > 1) sums->kernels_overlap_ns += length_ns;
