@@ -14,6 +14,7 @@
 
 #include "base/core/clock.h"
 #include "base/core/philox.h"
+#include "base/spin_wait.h"
 #include "plumb/plumb.h"
 #include "plumb/step.h"
 #include "plumb/zoo.h"
@@ -234,6 +235,7 @@ static int run_case(const char *text) {
 }
 
 int main(int argc, char **argv) {
+    plb_bound_spin_wait(argv);
     int result = 0, cases = 0;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--ops") == 0) {

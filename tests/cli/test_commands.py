@@ -407,6 +407,26 @@ def test_full_output_is_exit_3():
             expect_refusal(plumb(*words, stdout=full), "No space left on device", 3)
 
 
+def waits_of(env):
+    """How plumb's threads wait, by its environment and by that of what it starts."""
+    with tempfile.NamedTemporaryFile() as report:
+        run = subprocess.run([PLUMB, "profile", "--output", report.name, "--", "sh", "-c",
+                              "tr '\\0' '\\n' </proc/$PPID/environ; echo -; env"], env=env,
+                             text=True, stdout=subprocess.PIPE, timeout=60, check=True)
+    own, child = (set(text.split()) for text in run.stdout.split("-\n", 1))
+    names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "PLUMB_SPIN")
+    return tuple({line for line in found if line.startswith(names)} for found in (own, child))
+
+
+def test_waiting_threads_spin_briefly_unless_told():
+    plain = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_WAIT", "GOMP"))}
+    own, child = waits_of(plain)
+    assert "GOMP_SPINCOUNT=3000" in own and not child, (own, child)
+    for told in ({"OMP_WAIT_POLICY": "passive"}, {"GOMP_SPINCOUNT": "7"}):
+        words = {f"{k}={v}" for k, v in told.items()}
+        assert waits_of({**plain, **told}) == (words, words)
+
+
 def main():
     passed = failed = skipped = 0
     wanted = os.environ.get("PLB_TEST_FILTER", "")
