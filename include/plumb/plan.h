@@ -75,6 +75,8 @@ typedef struct plb_plan_bytes {
     size_t gradients;
     size_t optimizer;
     size_t workspace;
+    size_t kernels;   // code and tables that libraries made for the kernels, on the host: measured
+                      // as the growth of resident memory, so not the same in every process
     size_t transient; // the slab that activations, gradients and workspace share
     size_t total;     // less than the sum of the above, as not all of the slab's lives at once
 } plb_plan_bytes;

@@ -142,6 +142,8 @@ static void print_memory(const plb_explained *e) {
     plb_print("\nPlanned memory: %s\n", plb_show_bytes((double)b.total).text);
     plb_print("  weights      %10s  with packed copies\n", plb_show_bytes((double)b.weights).text);
     plb_print("  optimizer    %10s\n", plb_show_bytes((double)b.optimizer).text);
+    plb_print("  kernels      %10s  their code, measured\n",
+              plb_show_bytes((double)b.kernels).text);
     plb_print("  activations  %10s\n", plb_show_bytes((double)b.activations).text);
     plb_print("  gradients    %10s\n", plb_show_bytes((double)b.gradients).text);
     plb_print("  workspace    %10s\n", plb_show_bytes((double)b.workspace).text);
@@ -230,6 +232,7 @@ static void json_memory(const plb_explained *e, plb_json *json) {
     plb_json_int(json, "activations", (int64_t)b.activations);
     plb_json_int(json, "gradients", (int64_t)b.gradients);
     plb_json_int(json, "workspace", (int64_t)b.workspace);
+    plb_json_int(json, "kernels", (int64_t)b.kernels);
     plb_json_int(json, "transient", (int64_t)b.transient);
     plb_json_int(json, "total", (int64_t)b.total);
     plb_json_end(json);

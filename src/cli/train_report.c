@@ -81,9 +81,9 @@ static void print_memory(const plb_train_report *r) {
         return;
     }
     plb_print(": weights %.1f, optimizer %.1f; sharing the rest: activations %.1f, gradients %.1f, "
-              "workspace %.1f\n",
+              "workspace %.1f; code of kernels %.1f\n",
               mib((double)p->weights), mib((double)p->optimizer), mib((double)p->activations),
-              mib((double)p->gradients), mib((double)p->workspace));
+              mib((double)p->gradients), mib((double)p->workspace), mib((double)p->kernels));
 }
 
 static double total_seconds(const plb_train_result *result) {
@@ -162,6 +162,7 @@ static void json_memory(plb_json *json, const plb_train_report *r) {
     plb_json_int(json, "gradients", (int64_t)p->gradients);
     plb_json_int(json, "optimizer", (int64_t)p->optimizer);
     plb_json_int(json, "workspace", (int64_t)p->workspace);
+    plb_json_int(json, "kernels", (int64_t)p->kernels);
     plb_json_int(json, "total", (int64_t)p->total);
     plb_json_end(json);
     if (r->peak_rss_bytes >= 0)

@@ -22,6 +22,7 @@ void plb_tally_bytes(const plb_model *model, const plb_plan *const *plans, int n
         out->activations += b.activations;
         out->gradients += b.gradients;
         out->workspace += b.workspace;
+        out->kernels += b.kernels;
         out->total += b.total - weights - optimizer;
     }
 }

@@ -52,7 +52,7 @@ def test_json_has_every_field():
     assert document["document"] == "train" and document["parameters"] == 21840
     planned = document["planned_bytes"]
     assert set(planned) == {"weights", "activations", "gradients", "optimizer", "workspace",
-                            "total"}
+                            "kernels", "total"}
     assert planned["weights"] >= 4 * 21840 and planned["optimizer"] >= 4 * 21840
     assert planned["weights"] + planned["optimizer"] < planned["total"]
     assert 0 < document["loaded_rss_bytes"] <= document["peak_rss_bytes"]

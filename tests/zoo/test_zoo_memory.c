@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plan says it takes is what the process grows by, within 5 %, for models above 500 MB: a
 // training step of resnet50, most of which is activations, and, with PLB_TEST_FULL=1, of vgg16,
-// most of which is weights. Each has a process of its own.
+// most of which is weights, and of densenet121, for which a library generates most code. Each has a
+// process of its own.
 #include "check.h"
 
 #include <sys/wait.h>
@@ -84,8 +85,16 @@ static void weights_are_as_planned(void) {
     in_its_own_process(&(case_of){"vgg16", 2, 64});
 }
 
+static void code_is_counted(void) {
+    const char *full = getenv("PLB_TEST_FULL");
+    if (SANITIZED) SKIP("a sanitizer takes memory of its own");
+    if (!full || strcmp(full, "1") != 0) SKIP("PLB_TEST_FULL is not 1");
+    in_its_own_process(&(case_of){"densenet121", 16, 128});
+}
+
 static const check_test tests[] = {
     {"activations are as planned", activations_are_as_planned},
     {"weights are as planned", weights_are_as_planned},
+    {"code is counted", code_is_counted},
 };
 CHECK_MAIN(tests)

@@ -210,8 +210,8 @@ static void count_bytes(plb_plan *plan) {
     plan->bytes.optimizer = roles[PLB_ROLE_OPTIMIZER] + roles[PLB_ROLE_STATE];
     plan->bytes.activations += plan->bound_bytes;
     plan->bytes.transient = plan->transient_bytes;
-    plan->bytes.total =
-        plan->bytes.weights + plan->bytes.optimizer + plan->bound_bytes + plan->transient_bytes;
+    plan->bytes.total = plan->bytes.weights + plan->bytes.optimizer + plan->bound_bytes +
+                        plan->transient_bytes + plan->bytes.kernels;
 }
 
 static void count_live(plb_plan *plan, const slab *transient) {
