@@ -1,13 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data sets: which are known and where they are, getting one, checking one.
+// The data sets: which are known and where they are, getting one, checking one, looking at one.
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/core/alloc.h"
 #include "base/core/status.h"
+#include "base/machine.h"
 #include "cli/cli.h"
+#include "data/contact_sheet.h"
+#include "data/inspect.h"
 #include "data/registry.h"
+
+typedef struct data_options {
+    const char *output, *split;
+    int64_t count, size, seed;
+} data_options;
 
 // "drawn", the folder, or NULL where the set is missing.
 static plb_status place_of(const plb_known_dataset *set, plb_arena *arena, const char **out) {
@@ -28,6 +38,7 @@ static void json_set(plb_json *json, const plb_known_dataset *set, const char *p
     plb_json_bool(json, "drawn", set->drawn);
     plb_json_bool(json, "downloadable", set->downloadable);
     plb_json_string(json, "folder", set->drawn ? NULL : place);
+    plb_json_string(json, "page", set->page);
     plb_json_end(json);
 }
 
@@ -69,7 +80,7 @@ out:
     return status;
 }
 
-static bool show(void *context, const plb_progress_event *e) {
+static bool show_progress(void *context, const plb_progress_event *e) {
     const bool *terminal = context;
     if (*terminal) {
         double mb = (double)e->done / 1e6;
@@ -98,7 +109,8 @@ static plb_status answer(const char *what, const char *name, const char *text, b
 
 static plb_status get(const char *name, bool as_json) {
     bool terminal = isatty(STDERR_FILENO);
-    plb_progress progress = {.callback = show, .context = &terminal, .interval_ns = 100000000};
+    plb_progress progress = {
+        .callback = show_progress, .context = &terminal, .interval_ns = 100000000};
     plb_status status = plb_dataset_download(name, NULL, &progress);
     if (status) return status;
     plb_arena *arena = plb_arena_new();
@@ -110,36 +122,211 @@ static plb_status get(const char *name, bool as_json) {
     return status;
 }
 
-static plb_status run_data(plb_call *call) {
-    const char *verb = call->operand_count ? call->operands[0] : "list";
-    bool is_list = strcmp(verb, "list") == 0, is_get = strcmp(verb, "get") == 0;
-    if (!is_list && !is_get && strcmp(verb, "check") != 0) {
-        return plb_fail(PLB_EINVAL, "expected list, get NAME or check NAME, found \"%s\"", verb);
+// ---------------------------------------------------------------------------- check
+enum { SHOWN_BAD = 20, SHOWN_SHARED = 5 };
+
+typedef struct check_view {
+    bool as_json;
+    plb_json json;
+    int64_t files, bad;
+} check_view;
+
+static void found(void *context, const char *file, const char *wrong) {
+    check_view *view = context;
+    view->files++;
+    if (!wrong) return;
+    if (view->as_json) {
+        plb_json_begin_object(&view->json, NULL);
+        plb_json_string(&view->json, "file", file);
+        plb_json_string(&view->json, "wrong", wrong);
+        plb_json_end(&view->json);
+    } else if (view->bad < SHOWN_BAD) {
+        plb_note("%s", wrong);
     }
-    if (is_list) {
-        if (call->operand_count > 1) {
-            return plb_fail(PLB_EINVAL, "unexpected \"%s\"", call->operands[1]);
+    view->bad++;
+}
+
+// Both splits, pictures made equally large: what is decoded must be comparable.
+static plb_status open_splits(const char *name, plb_dataset *sets[2]) {
+    plb_dataset_options options = {.size = strchr(name, '/') ? 64 : 0};
+    for (int split = 0; split < 2; split++)
+        PLB_TRY(plb_dataset_open(name, (plb_data_split)split, &options, &sets[split]));
+    return PLB_OK;
+}
+
+static plb_status count_classes(check_view *view, plb_dataset *const sets[2]) {
+    const plb_dataset_info *info = &sets[0]->info;
+    if (sets[1]->info.classes != info->classes)
+        return plb_fail(PLB_EINVAL, "%s: %lld classes to train, %lld to test", info->name,
+                        (long long)info->classes, (long long)sets[1]->info.classes);
+    int64_t *counts = plb_alloc_array((size_t)(2 * info->classes), sizeof *counts);
+    if (!counts) return plb_fail(PLB_ENOMEM, "out of memory");
+    for (int split = 0; split < 2; split++)
+        plb_dataset_class_counts(sets[split], counts + split * info->classes);
+    if (view->as_json)
+        plb_json_begin_array(&view->json, "classes");
+    else
+        plb_print("%-20s %9s %9s\n", "class", "train", "test");
+    for (int64_t k = 0; k < info->classes; k++) {
+        char number[24];
+        snprintf(number, sizeof number, "%lld", (long long)k);
+        const char *class = info->class_names ? info->class_names[k] : number;
+        long long train = (long long)counts[k], test = (long long)counts[info->classes + k];
+        if (view->as_json) {
+            plb_json_begin_object(&view->json, NULL);
+            plb_json_string(&view->json, "name", class);
+            plb_json_int(&view->json, "train", train);
+            plb_json_int(&view->json, "test", test);
+            plb_json_end(&view->json);
+        } else {
+            plb_print("%-20s %9lld %9lld\n", class, train, test);
         }
-        return list(call->json);
     }
+    if (view->as_json) plb_json_end(&view->json);
+    plb_free(counts);
+    return PLB_OK;
+}
+
+static plb_status compare_splits(check_view *view, plb_dataset *const sets[2]) {
+    plb_shared_sample first[SHOWN_SHARED];
+    int64_t shared = 0;
+    PLB_TRY(plb_dataset_shared(sets[0], sets[1], plb_machine_threads(), NULL, first, SHOWN_SHARED,
+                               &shared));
+    if (view->as_json) {
+        plb_json_int(&view->json, "shared_samples", shared);
+        return PLB_OK;
+    }
+    if (!shared) {
+        plb_print("no sample to test is among those to train (by content)\n");
+        return PLB_OK;
+    }
+    plb_print("%lld samples to test are among those to train:", (long long)shared);
+    for (int64_t k = 0; k < shared && k < SHOWN_SHARED; k++)
+        plb_print(" %lld=%lld", (long long)first[k].b, (long long)first[k].a);
+    plb_print("%s\n", shared > SHOWN_SHARED ? " ..." : "");
+    return PLB_OK;
+}
+
+static plb_status describe_splits(check_view *view, const char *name) {
+    plb_dataset *sets[2] = {0};
+    plb_status status;
+    PLB_TRY_OUT(open_splits(name, sets));
+    PLB_TRY_OUT(count_classes(view, sets));
+    status = compare_splits(view, sets);
+out:
+    plb_dataset_free(sets[0]);
+    plb_dataset_free(sets[1]);
+    return status;
+}
+
+static plb_status check(plb_call *call, const char *name) {
+    check_view view = {.as_json = call->json};
+    const plb_check_report report = {found, &view};
+    char first[1024];
+    if (view.as_json) {
+        plb_cli_json_begin(&view.json, "data", 1);
+        plb_json_string(&view.json, "name", name);
+        plb_json_begin_array(&view.json, "bad");
+    }
+    plb_status status = plb_dataset_check(name, NULL, &report);
+    snprintf(first, sizeof first, "%s", status ? plb_error_text() : "");
+    // Drawn sets have no files, but classes and splits like any other.
+    if (status == PLB_EUNSUPPORTED) status = PLB_OK;
+    if (view.as_json) plb_json_end(&view.json);
+    if (status) {
+        plb_json_free(&view.json);
+        return plb_fail(status, "%s", first);
+    }
+    if (view.as_json)
+        plb_json_string(&view.json, "check", first[0] ? first : "every file is as published");
+    else if (first[0])
+        plb_print("%s\n", first);
+    else
+        plb_print("%s: all %lld files and samples are right\n", name, (long long)view.files);
+    status = describe_splits(&view, name);
+    if (!status && view.as_json) return plb_cli_json_print(&view.json);
+    plb_json_free(&view.json);
+    return status;
+}
+
+// ---------------------------------------------------------------------------- show
+static plb_status draw_sheet(const char *name, const data_options *o, plb_image *out) {
+    plb_data_split split = strcmp(o->split, "test") == 0 ? PLB_TEST : PLB_TRAIN;
+    plb_dataset_options options = {.size = o->size};
+    if (strchr(name, '/') && !o->size) options.size = 96;
+    plb_dataset *set = NULL;
+    char title[128];
+    PLB_TRY(plb_dataset_open(name, split, &options, &set));
+    snprintf(title, sizeof title, "%s, %s", set->info.name, o->split);
+    plb_contact_options sheet = {.title = title, .columns = o->count, .seed = (uint64_t)o->seed};
+    plb_status status = plb_contact_sheet(set, &sheet, out);
+    plb_dataset_free(set);
+    return status;
+}
+
+static plb_status show_sheet(plb_call *call, const char *name) {
+    const data_options *o = call->options;
+    const char *slash = strrchr(name, '/');
+    char path[512];
+    plb_image sheet;
+    snprintf(path, sizeof path, "%s-%s.png", slash && slash[1] ? slash + 1 : name, o->split);
+    PLB_TRY(draw_sheet(name, o, &sheet));
+    plb_status status = plb_image_write_png(&sheet, o->output ? o->output : path);
+    plb_image_free(&sheet);
+    if (status) return status;
+    return answer("sheet", name, o->output ? o->output : path, call->json);
+}
+
+static plb_status run_data(plb_call *call) {
+    static const char *const verbs[] = {"list", "get", "check", "show"};
+    const char *verb = call->operand_count ? call->operands[0] : "list";
+    int which = 0;
+    while (which < 4 && strcmp(verb, verbs[which]) != 0) which++;
+    if (which == 4) {
+        return plb_fail(PLB_EINVAL,
+                        "expected list, get NAME, check NAME or show NAME, found \"%s\"", verb);
+    }
+    if (which == 0 && call->operand_count > 1)
+        return plb_fail(PLB_EINVAL, "unexpected \"%s\"", call->operands[1]);
+    if (which == 0) return list(call->json);
     if (call->operand_count < 2)
         return plb_fail(PLB_EINVAL, "%s: expected a data set's name", verb);
-    if (is_get) return get(call->operands[1], call->json);
-    PLB_TRY(plb_dataset_check(call->operands[1], NULL));
-    return answer("check", call->operands[1], "every file is as published", call->json);
+    plb_cli_catch_interrupt();
+    if (which == 1) return get(call->operands[1], call->json);
+    return which == 2 ? check(call, call->operands[1]) : show_sheet(call, call->operands[1]);
 }
+
+#define FLAG(flag, what, field) \
+    .name = flag, .kind = PLB_FLAG_##what, .offset = offsetof(data_options, field)
+static const plb_flag flags[] = {
+    {FLAG("output", FILE, output), .value = "F.png", .help = "show: where the sheet is written"},
+    {FLAG("split", CHOICE, split), .value = "train|test", .fallback = "train",
+     .help = "show: which part of the data"},
+    {FLAG("count", INT, count), .value = "N", .min = 1, .max = 100, .fallback = "10",
+     .help = "show: samples of a class"},
+    {FLAG("size", INT, size), .value = "N", .min = 0, .max = 1024,
+     .help = "show: height and width of pictures that come in any size"},
+    {FLAG("seed", INT, seed), .value = "N", .min = 0, .max = INT64_MAX,
+     .help = "show: of which samples"},
+};
 
 const plb_command plb_cmd_data = {
     .name = "data",
-    .summary = "list, download or check data sets",
-    .operands = "[list|get NAME|check NAME]",
+    .summary = "list, download, check or show data sets",
+    .operands = "[list|get NAME|check NAME|show NAME]",
     .description =
         "Lists the data sets that Plumb knows and where they are; gets one, into the\n"
-        "first of the folders below; or compares its files with the checksums that\n"
-        "their publisher states. A download that was interrupted goes on where it was.\n\n"
+        "first of the folders below; compares its files with the checksums that their\n"
+        "publisher states, or decodes every sample where none are published, counts the\n"
+        "classes and looks for samples that are in both splits; or writes a sheet of\n"
+        "samples with their labels. A download that was interrupted goes on where it was.\n"
+        "A NAME with a slash is a folder or a tar file of pictures, a folder a class.\n\n"
         "Folders, in order: $PLUMB_DATA, else $XDG_DATA_HOME/plumb/data, else\n"
         "~/.local/share/plumb/data; then $PLUMB_TEST_DATA.",
     .max_operands = 2,
-    .completes = "list get check",
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags,
+    .options_bytes = sizeof(data_options),
+    .completes = "list get check show",
     .run = run_data,
 };

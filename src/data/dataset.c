@@ -144,7 +144,8 @@ static void memory_release(plb_dataset *set) {
     plb_free(memory->labels);
 }
 
-static const plb_dataset_ops memory_ops = {memory_get, memory_peek, memory_label, memory_release};
+static const plb_dataset_ops memory_ops = {
+    .get = memory_get, .peek = memory_peek, .label = memory_label, .release = memory_release};
 
 plb_status plb_memory_dataset_new(const plb_dataset_info *info, void *samples, int64_t *labels,
                                   plb_dataset **out) {
@@ -188,29 +189,40 @@ static plb_status copy_block(void *context, int64_t block, int thread) {
     return plb_progress_tell(job->progress, &event);
 }
 
-plb_status plb_dataset_materialise(const plb_dataset *set, int threads, plb_progress *progress,
-                                   plb_dataset **out) {
+plb_status plb_dataset_copy(const plb_dataset *set, int threads, plb_progress *progress,
+                            void *samples, int64_t *labels) {
     const plb_dataset_info *info = &set->info;
-    size_t count = (size_t)info->count;
     if (threads < 1) threads = 1;
     plb_status status = PLB_OK;
     copy_job job = {.from = set,
-                    .samples = plb_alloc_slab(count * plb_dataset_sample_bytes(set)),
-                    .labels = plb_alloc_array(count, sizeof *job.labels),
+                    .samples = samples,
+                    .labels = labels,
                     .scratch = plb_alloc_array((size_t)threads, sizeof *job.scratch),
                     .progress = progress};
-    if (!job.samples || !job.labels || !job.scratch)
-        PLB_TRY_OUT(plb_fail(PLB_ENOMEM, "%s: no memory for %zu samples", info->name, count));
+    if (!job.scratch) return plb_fail(PLB_ENOMEM, "%s: no memory to read it", info->name);
     int64_t blocks = (info->count + COPY_BLOCK - 1) / COPY_BLOCK;
     PLB_TRY_OUT(plb_thread_for(blocks, threads, copy_block, &job));
     plb_progress_event all = {info->name, "samples", info->count, info->count, true};
     PLB_TRY_OUT(plb_progress_tell(progress, &all));
-    PLB_TRY_OUT(plb_memory_dataset_new(info, job.samples, job.labels, out));
-    job.samples = NULL, job.labels = NULL;
 out:
-    for (int t = 0; job.scratch && t < threads; t++) plb_scratch_free(&job.scratch[t]);
+    for (int t = 0; t < threads; t++) plb_scratch_free(&job.scratch[t]);
     plb_free(job.scratch);
-    plb_free(job.samples);
-    plb_free(job.labels);
+    return status;
+}
+
+plb_status plb_dataset_materialise(const plb_dataset *set, int threads, plb_progress *progress,
+                                   plb_dataset **out) {
+    size_t count = (size_t)set->info.count;
+    void *samples = plb_alloc_slab(count * plb_dataset_sample_bytes(set));
+    int64_t *labels = plb_alloc_array(count, sizeof *labels);
+    plb_status status;
+    if (!samples || !labels)
+        PLB_TRY_OUT(plb_fail(PLB_ENOMEM, "%s: no memory for %zu samples", set->info.name, count));
+    PLB_TRY_OUT(plb_dataset_copy(set, threads, progress, samples, labels));
+    PLB_TRY_OUT(plb_memory_dataset_new(&set->info, samples, labels, out));
+    samples = NULL, labels = NULL;
+out:
+    plb_free(samples);
+    plb_free(labels);
     return status;
 }

@@ -52,6 +52,9 @@ typedef struct plb_dataset_ops {
     const void *(*peek)(const plb_dataset *set, int64_t i);
     int64_t (*label)(const plb_dataset *set, int64_t i); // cheap: reads no sample
     void (*release)(plb_dataset *set);                   // what it owns beyond the arena, or NULL
+    // A hash of what the samples are made from (names, sizes and times of files), for the cache of
+    // decoded sets. NULL function: the set is not worth a cache.
+    plb_status (*source)(const plb_dataset *set, uint64_t *out_hash);
 } plb_dataset_ops;
 
 struct plb_dataset {
@@ -71,6 +74,12 @@ PLB_API PLB_MUST_USE plb_status plb_dataset_get(const plb_dataset *set, int64_t 
 // the accuracy of always answering that class. `*out_class` (may be NULL) gets the class.
 PLB_API PLB_MUST_USE plb_status plb_dataset_majority(const plb_dataset *set, int64_t limit,
                                                      double *out_share, int64_t *out_class);
+
+// Reads every sample into samples[N,C,H,W] of info.dtype and every label into labels[N], on
+// `threads` threads.
+PLB_API PLB_MUST_USE plb_status plb_dataset_copy(const plb_dataset *set, int threads,
+                                                 plb_progress *progress, void *samples,
+                                                 int64_t *labels);
 
 // A copy of the set that lies in memory, read (drawn, decoded) on `threads` threads.
 PLB_API PLB_MUST_USE plb_status plb_dataset_materialise(const plb_dataset *set, int threads,

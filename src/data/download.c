@@ -122,6 +122,12 @@ static plb_status append_rest(transfer *self, const char *url, bool *out_refused
 static plb_status check_part(const transfer *self, const char *url) {
     const plb_download *download = self->download;
     char found[PLB_DIGEST_TEXT_BYTES];
+    int64_t had_bytes = file_bytes(self->part);
+    if (download->size_bytes > 0 && had_bytes != download->size_bytes) {
+        if (had_bytes > download->size_bytes) unlink(self->part);
+        return plb_fail(PLB_EINVAL, "%s: expected %lld bytes, found %lld", url,
+                        (long long)download->size_bytes, (long long)had_bytes);
+    }
     if (!download->digest) return PLB_OK;
     PLB_TRY(plb_digest_file(download->digest_kind, self->part, false, found));
     if (!strcmp(found, download->digest)) return PLB_OK;

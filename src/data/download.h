@@ -6,6 +6,7 @@
 #define PLB_DATA_DOWNLOAD_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/progress.h"
 #include "data/digest.h"
@@ -13,7 +14,8 @@
 typedef struct plb_download {
     const char *const *urls; // mirrors, tried in turn; http, https or file
     size_t url_count;
-    const char *path; // of the finished file; its folder must exist
+    const char *path;   // of the finished file; its folder must exist
+    int64_t size_bytes; // as published; 0: not known
     plb_digest_kind digest_kind;
     const char *digest;     // lower-case hexadecimal; NULL: not checked
     plb_progress *progress; // bytes; may be NULL

@@ -5,12 +5,13 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/core/alloc.h"
+#include "base/core/hash.h"
 #include "base/core/status.h"
 #include "base/folder.h"
-#include "data/transform.h"
+#include "data/cache.h"
+#include "data/fit.h"
 
 typedef struct file_list {
     const char **names; // in the arena
@@ -25,12 +26,6 @@ typedef struct image_folder {
     file_list files;
     int64_t size, resize_short;
 } image_folder;
-
-static bool is_picture(const char *name) {
-    const char *dot = strrchr(name, '.');
-    return dot &&
-           (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg") || !strcasecmp(dot, ".png"));
-}
 
 static void file_list_free(file_list *list) {
     plb_free(list->names);
@@ -56,7 +51,7 @@ static plb_status list_class(file_list *list, plb_arena *arena, const char *fold
     size_t count, before = list->count;
     PLB_TRY(plb_folder_list(folder, arena, &names, &count));
     for (size_t i = 0; i < count; i++) {
-        if (!is_picture(names[i])) continue;
+        if (!plb_is_picture(names[i])) continue;
         if (list->count == list->capacity && !file_list_grow(list))
             return plb_fail(PLB_ENOMEM, "%s: no memory for its names", folder);
         list->names[list->count] = names[i];
@@ -99,25 +94,6 @@ const char *plb_image_folder_path(const plb_dataset *set, int64_t i, char *text,
     return text;
 }
 
-// Replaces *image by its resized and cropped form.
-static plb_status fit(plb_image *image, int64_t size, int64_t resize_short) {
-    plb_image resized = {0}, cropped = {0};
-    PLB_TRY(plb_image_resize_short(image, resize_short, &resized));
-    plb_status status = plb_image_crop_center(&resized, size, size, &cropped);
-    plb_image_free(&resized);
-    if (status) return status;
-    plb_image_free(image);
-    *image = cropped;
-    return PLB_OK;
-}
-
-// [H,W,3] to [3,H,W].
-static void to_planes(const plb_image *image, uint8_t *planes) {
-    int64_t plane = image->height * image->width;
-    for (int64_t k = 0; k < plane; k++)
-        for (int64_t c = 0; c < 3; c++) planes[c * plane + k] = image->pixels[3 * k + c];
-}
-
 static plb_status folder_get(const plb_dataset *set, int64_t i, plb_scratch *scratch,
                              void *sample) {
     (void)scratch;
@@ -128,7 +104,7 @@ static plb_status folder_get(const plb_dataset *set, int64_t i, plb_scratch *scr
     plb_status status = PLB_OK;
     plb_image_folder_path(set, i, path, sizeof path);
     PLB_TRY(plb_image_read(path, NULL, &image));
-    if (self->size) status = fit(&image, self->size, self->resize_short);
+    if (self->size) status = plb_image_fit(&image, self->size, self->resize_short);
     if (status) PLB_TRY_OUT(plb_fail_context(status, "%s", path));
     if (image.height != info->height || image.width != info->width)
         PLB_TRY_OUT(plb_fail(PLB_EINVAL,
@@ -136,7 +112,7 @@ static plb_status folder_get(const plb_dataset *set, int64_t i, plb_scratch *scr
                              " pixels like the first picture, found %" PRId64 " x %" PRId64
                              " (a size makes them equal)",
                              path, info->width, info->height, image.width, image.height));
-    to_planes(&image, sample);
+    plb_image_to_planes(&image, sample);
 out:
     plb_image_free(&image);
     return status;
@@ -152,8 +128,17 @@ static void folder_release(plb_dataset *set) {
     plb_arena_free(self->names);
 }
 
+static plb_status folder_source(const plb_dataset *set, uint64_t *out_hash) {
+    const image_folder *self = (const image_folder *)set;
+    char path[PATH_MAX];
+    *out_hash = plb_hash_bytes(*out_hash, &self->resize_short, sizeof self->resize_short);
+    for (int64_t i = 0; i < set->info.count; i++)
+        PLB_TRY(plb_source_add_file(plb_image_folder_path(set, i, path, sizeof path), out_hash));
+    return PLB_OK;
+}
+
 static const plb_dataset_ops folder_ops = {
-    .get = folder_get, .label = folder_label, .release = folder_release};
+    .get = folder_get, .label = folder_label, .release = folder_release, .source = folder_source};
 
 // Height and width of the first picture.
 static plb_status measure_first(const char *path, const char *class, const char *name,
@@ -166,13 +151,6 @@ static plb_status measure_first(const char *path, const char *class, const char 
     info->height = image.height, info->width = image.width;
     plb_image_free(&image);
     return PLB_OK;
-}
-
-static void set_normalisation(plb_dataset_info *info, const plb_image_folder_options *options) {
-    for (int c = 0; c < 3; c++) {
-        info->mean[c] = options->mean ? options->mean[c] : plb_imagenet_normalization.mean[c];
-        info->std[c] = options->std ? options->std[c] : plb_imagenet_normalization.std[c];
-    }
 }
 
 static plb_status check_sizes(const char *path, const plb_image_folder_options *options) {
@@ -204,7 +182,7 @@ plb_status plb_image_folder_open(const char *path, const plb_image_folder_option
                              .width = options->size,
                              .dtype = PLB_U8,
                              .class_names = classes};
-    set_normalisation(&info, options);
+    plb_image_set_normalisation(&info, options->mean, options->std);
     if (!options->size) PLB_TRY_OUT(measure_first(path, classes[0], files.names[0], &info));
     PLB_TRY_OUT(plb_dataset_new(&info, &folder_ops, sizeof *self, &self));
     self->files = files, files = (file_list){0};

@@ -13,6 +13,7 @@ typedef struct plb_known_dataset {
     const char *name, *summary;
     bool drawn;        // made on demand: always there
     bool downloadable; // plb_dataset_download knows where from
+    const char *page;  // where its publisher describes it; NULL for drawn sets
 } plb_known_dataset;
 
 PLB_API extern const size_t plb_known_dataset_count;
@@ -26,10 +27,10 @@ typedef struct plb_dataset_options {
     int64_t resize_short; // of image folders
 } plb_dataset_options;
 
-// Opens a set by name, or, where the name contains a slash, the image folder of that path (its
-// sub-folder "train", or "test" or "val", if there is one). options may be NULL. PLB_EINVAL: no
-// such name (the nearest is suggested). PLB_EMISSING: not on this machine; the text says where it
-// was looked for and how to get it.
+// Opens a set by name, or, where the name contains a slash, the folder or tar file of pictures of
+// that path (what is in "train", or "test" or "val", if there is such a folder). options may be
+// NULL. PLB_EINVAL: no such name (the nearest is suggested). PLB_EMISSING: not on this machine; the
+// text says where it was looked for and how to get it.
 PLB_API PLB_MUST_USE plb_status plb_dataset_open(const char *name, plb_data_split split,
                                                  const plb_dataset_options *options,
                                                  plb_dataset **out);
@@ -41,14 +42,24 @@ PLB_API PLB_MUST_USE plb_status plb_dataset_locate(const char *name, const char 
 // The folder that downloads go to (the first of the places above), in `arena`.
 PLB_API PLB_MUST_USE plb_status plb_data_root(plb_arena *arena, const char **out);
 
-// Gets the files of a set that are not there yet into <root>/<name> (root NULL: plb_data_root).
-// PLB_EUNSUPPORTED for sets that cannot be downloaded; others as plb_download_file.
+// Gets the files of a set that are not there yet into <root>/<name> (root NULL: plb_data_root), and
+// unpacks them where they come in an archive. PLB_EUNSUPPORTED for sets that are drawn; others as
+// plb_download_file and plb_archive_unpack.
 PLB_API PLB_MUST_USE plb_status plb_dataset_download(const char *name, const char *root,
                                                      plb_progress *progress);
 
+// Told of every file, or sample, that a check looked at; `wrong` is NULL where it is as it should
+// be. All is borrowed for the call.
+typedef struct plb_check_report {
+    void (*found)(void *context, const char *file, const char *wrong);
+    void *context;
+} plb_check_report;
+
 // Compares the files of both splits with the publisher's checksums: those of the packed file or,
-// where it was packed anew, of its contents. PLB_EINVAL names the first file that differs;
-// PLB_EUNSUPPORTED where nothing is published to compare with.
-PLB_API PLB_MUST_USE plb_status plb_dataset_check(const char *name, const char *root);
+// where it was packed anew, of its contents. Where none are published, and for folders and tar
+// files of pictures, every sample of both splits is decoded. The text of PLB_EINVAL (or PLB_EIO)
+// names the first bad file, and how many more there are; `report`, unless NULL, is told of all.
+PLB_API PLB_MUST_USE plb_status plb_dataset_check(const char *name, const char *root,
+                                                  const plb_check_report *report);
 
 #endif

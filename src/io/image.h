@@ -42,6 +42,22 @@ PLB_API PLB_MUST_USE plb_status plb_png_decode(const void *bytes, size_t size_by
                                                const char *label, const plb_image_limits *limits,
                                                plb_image *out);
 
+// The palette's indices of a PNG, which in masks are the classes. PLB_EUNSUPPORTED for a PNG
+// without a palette; else as above. out is the caller's to free.
+typedef struct plb_index_image {
+    uint8_t *index; // [height, width]
+    int64_t height, width;
+} plb_index_image;
+PLB_API PLB_MUST_USE plb_status plb_png_decode_indices(const void *bytes, size_t size_bytes,
+                                                       const char *label,
+                                                       const plb_image_limits *limits,
+                                                       plb_index_image *out);
+
+PLB_API void plb_index_image_free(plb_index_image *image); // back to {0}; {0} is legal
+
+// Writes a PNG, whole or not at all. Errors: PLB_EIO, PLB_EFULL, PLB_ENOMEM.
+PLB_API PLB_MUST_USE plb_status plb_image_write_png(const plb_image *image, const char *path);
+
 // An image of this size, its pixels not set. PLB_EINVAL for extents that are not positive or past
 // what fits in memory.
 PLB_API PLB_MUST_USE plb_status plb_image_new(int64_t height, int64_t width, plb_image *out);

@@ -20,6 +20,8 @@ typedef struct decoder {
     size_t at, size_bytes;
     plb_image image;
     uint8_t *raw; // one row, or all of an interlaced picture
+    bool wants_indices;
+    uint8_t *indices; // [height, width], if wanted; then `image` has extents alone
     bool no_memory;
     plb_status status;
 } decoder;
@@ -121,20 +123,27 @@ static void convert_row(uint8_t *rgb, const uint8_t *row, int64_t width, const s
     }
 }
 
+static void keep_row(decoder *d, int64_t y, const uint8_t *row, const samples *s) {
+    int64_t width = d->image.width;
+    if (d->wants_indices)
+        memcpy(d->indices + y * width, row, (size_t)width);
+    else
+        convert_row(d->image.pixels + y * width * 3, row, width, s);
+}
+
 // An interlaced picture comes in seven passes over all its rows, another one row by row.
 static plb_status read_rows(decoder *d, const samples *s) {
     int passes = png_set_interlace_handling(d->png);
     png_read_update_info(d->png, d->info);
     size_t row_bytes = png_get_rowbytes(d->png, d->info);
-    int64_t height = d->image.height, width = d->image.width;
+    int64_t height = d->image.height;
     d->raw = plb_alloc_array(passes > 1 ? (size_t)height : 1, row_bytes);
     if (!d->raw) return plb_fail(PLB_ENOMEM, "%s: no memory for its rows", d->label);
     for (int pass = 0; pass < passes; pass++) {
         for (int64_t y = 0; y < height; y++) {
             uint8_t *row = d->raw + (passes > 1 ? (size_t)y * row_bytes : 0);
             png_read_row(d->png, row, NULL);
-            if (pass + 1 < passes) continue;
-            convert_row(d->image.pixels + y * width * 3, row, width, s);
+            if (pass + 1 == passes) keep_row(d, y, row, s);
         }
     }
     png_read_end(d->png, NULL);
@@ -149,6 +158,19 @@ static void trust_checksums(png_structp png) {
 #else
     (void)png;
 #endif
+}
+
+static plb_status make_room(decoder *d, int64_t height, int64_t width, const samples *s) {
+    if (!d->wants_indices) {
+        plb_status status = plb_image_new(height, width, &d->image);
+        return status ? plb_fail_context(status, "%s", d->label) : PLB_OK;
+    }
+    if (!s->indexed)
+        return plb_fail(PLB_EUNSUPPORTED, "%s: expected a PNG with a palette, found another kind",
+                        d->label);
+    d->image.height = height, d->image.width = width;
+    d->indices = plb_alloc_array((size_t)height, (size_t)width);
+    return d->indices ? PLB_OK : plb_fail(PLB_ENOMEM, "%s: no memory to decode it", d->label);
 }
 
 // May leave by a jump to d->escape.
@@ -168,9 +190,14 @@ static plb_status decode(decoder *d, const plb_image_limits *limits) {
     PLB_TRY(plb_image_check_size(d->label, (uint64_t)height, (uint64_t)width, limits));
     samples s = read_kind(d);
     png_set_packing(d->png);
-    plb_status status = plb_image_new(height, width, &d->image);
-    if (status) return plb_fail_context(status, "%s", d->label);
+    PLB_TRY(make_room(d, height, width, &s));
     return read_rows(d, &s);
+}
+
+static void run_decoder(decoder *d, const plb_image_limits *limits) {
+    if (setjmp(d->escape) == 0) d->status = decode(d, limits);
+    png_destroy_read_struct(&d->png, &d->info, NULL);
+    plb_free(d->raw);
 }
 
 plb_status plb_png_decode(const void *bytes, size_t size_bytes, const char *label,
@@ -179,15 +206,35 @@ plb_status plb_png_decode(const void *bytes, size_t size_bytes, const char *labe
     decoder *d = plb_alloc(sizeof *d);
     if (!d) return plb_fail(PLB_ENOMEM, "%s: no memory to decode it", label);
     *d = (decoder){.label = label, .bytes = bytes, .size_bytes = size_bytes};
-    if (setjmp(d->escape) == 0) d->status = decode(d, limits);
-    png_destroy_read_struct(&d->png, &d->info, NULL);
+    run_decoder(d, limits);
     plb_status status = d->status;
     if (status) {
         plb_image_free(&d->image);
     } else {
         *out = d->image;
     }
-    plb_free(d->raw);
     plb_free(d);
     return status;
+}
+
+plb_status plb_png_decode_indices(const void *bytes, size_t size_bytes, const char *label,
+                                  const plb_image_limits *limits, plb_index_image *out) {
+    *out = (plb_index_image){0};
+    decoder *d = plb_alloc(sizeof *d);
+    if (!d) return plb_fail(PLB_ENOMEM, "%s: no memory to decode it", label);
+    *d = (decoder){.label = label, .bytes = bytes, .size_bytes = size_bytes, .wants_indices = true};
+    run_decoder(d, limits);
+    plb_status status = d->status;
+    if (status) {
+        plb_free(d->indices);
+    } else {
+        *out = (plb_index_image){d->indices, d->image.height, d->image.width};
+    }
+    plb_free(d);
+    return status;
+}
+
+void plb_index_image_free(plb_index_image *image) {
+    plb_free(image->index);
+    *image = (plb_index_image){0};
 }

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// Getting sets from their publishers, and comparing what is here with what was published.
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/core/status.h"
+#include "base/folder.h"
+#include "data/archive.h"
+#include "data/download.h"
+#include "data/image_folder.h"
+#include "data/known.h"
+#include "data/voc.h"
+
+enum { CIFAR_PICTURES = 10000 };
+
+static plb_status fetch(const plb_known_set *set, const char *name, const char *md5,
+                        int64_t size_bytes, const char *path, plb_progress *progress) {
+    char urls[2][256];
+    const char *url_list[2] = {urls[0], urls[1]};
+    size_t count = 0;
+    for (; count < 2 && set->mirrors[count]; count++)
+        snprintf(urls[count], sizeof urls[count], "%s%s", set->mirrors[count], name);
+    plb_download download = {.urls = url_list,
+                             .url_count = count,
+                             .path = path,
+                             .size_bytes = size_bytes,
+                             .digest_kind = PLB_MD5,
+                             .digest = md5,
+                             .progress = progress};
+    return plb_download_file(&download);
+}
+
+static plb_status get_file(const plb_known_set *set, const plb_published_file *file,
+                           const char *folder, plb_progress *progress) {
+    char path[PATH_MAX], name[64];
+    if (plb_known_file(folder, file->name, path)) return PLB_OK; // there already
+    snprintf(name, sizeof name, "%s.gz", file->name);
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= PATH_MAX)
+        return plb_fail(PLB_EINVAL, "%s: the path is too long", folder);
+    return fetch(set, name, file->packed_md5, 0, path, progress);
+}
+
+// The archive is removed once all of it is unpacked: while it is there, the set is not.
+static plb_status get_archive(const plb_known_set *set, const char *root, const char *folder,
+                              plb_arena *arena, plb_progress *progress) {
+    const plb_published_archive *archive = &set->archive;
+    const char *found;
+    char path[PATH_MAX];
+    plb_status status = plb_known_locate(set, root, arena, &found);
+    if (status != PLB_EMISSING) return status; // there already
+    if (snprintf(path, sizeof path, "%s/%s", folder, archive->name) >= PATH_MAX)
+        return plb_fail(PLB_EINVAL, "%s: the path is too long", folder);
+    if (!plb_file_exists(path))
+        PLB_TRY(fetch(set, archive->name, archive->md5, archive->size_bytes, path, progress));
+    plb_unpack_options options = {
+        .prefix = archive->prefix, .skip = archive->skip, .progress = progress};
+    PLB_TRY(plb_archive_unpack(path, folder, &options));
+    return unlink(path) ? plb_fail_errno("%s: cannot remove", path) : PLB_OK;
+}
+
+plb_status plb_dataset_download(const char *name, const char *root, plb_progress *progress) {
+    const plb_known_set *set;
+    PLB_TRY(plb_known_find(name, &set));
+    if (!set->shown.downloadable)
+        return plb_fail(PLB_EUNSUPPORTED, "%s: is drawn on demand; there is nothing to download",
+                        name);
+    plb_status status = PLB_OK;
+    plb_arena *arena = plb_arena_new();
+    if (!arena) return plb_fail(PLB_ENOMEM, "%s: no memory for its path", name);
+    if (!root) PLB_TRY_OUT(plb_data_root(arena, &root));
+    const char *folder = plb_arena_printf(arena, "%s/%s", root, set->folders[0]);
+    if (!folder) PLB_TRY_OUT(plb_fail(PLB_ENOMEM, "%s: no memory for its path", name));
+    PLB_TRY_OUT(plb_folder_make(folder));
+    if (set->archive.name) {
+        PLB_TRY_OUT(get_archive(set, root, folder, arena, progress));
+        goto out;
+    }
+    for (int i = 0; i < PLB_KNOWN_FILES; i++)
+        PLB_TRY_OUT(get_file(set, &set->files[i], folder, progress));
+out:
+    plb_arena_free(arena);
+    return status;
+}
+
+// ---------------------------------------------------------------------------- checking
+// What a check has found so far: the first bad file's text, and how many there are.
+typedef struct findings {
+    const plb_check_report *report;
+    plb_status status;
+    char text[1024];
+    int64_t files, bad;
+} findings;
+
+// Notes a file and what became of looking at it; only what makes going on senseless is returned.
+static plb_status note(findings *f, const char *file, plb_status status) {
+    const char *wrong = status ? plb_error_text() : NULL;
+    if (status == PLB_ENOMEM || status == PLB_ECANCELLED) return status;
+    f->files++, f->bad += status != PLB_OK;
+    if (status && !f->status) {
+        f->status = status;
+        snprintf(f->text, sizeof f->text, "%s", wrong);
+    }
+    if (f->report && f->report->found) f->report->found(f->report->context, file, wrong);
+    return PLB_OK;
+}
+
+static plb_status check_digest(const plb_published_file *file, const char *path) {
+    char packed[PLB_DIGEST_TEXT_BYTES], content[PLB_DIGEST_TEXT_BYTES];
+    if (file->packed_md5) {
+        PLB_TRY(plb_digest_file(PLB_MD5, path, false, packed));
+        if (!strcmp(packed, file->packed_md5)) return PLB_OK;
+        if (!file->content_md5)
+            return plb_fail(PLB_EINVAL, "%s: MD5: expected %s, found %s", path, file->packed_md5,
+                            packed);
+    }
+    PLB_TRY(plb_digest_file(PLB_MD5, path, true, content));
+    if (!strcmp(content, file->content_md5)) return PLB_OK;
+    return plb_fail(PLB_EINVAL, "%s: MD5 of its contents: expected %s, found %s", path,
+                    file->content_md5, content);
+}
+
+static plb_status check_published(const plb_known_set *set, const char *folder, findings *f) {
+    for (int i = 0; i < PLB_KNOWN_FILES && set->files[i].name; i++) {
+        char path[PATH_MAX];
+        bool there = plb_known_file(folder, set->files[i].name, path);
+        plb_status status = there ? check_digest(&set->files[i], path)
+                                  : plb_known_lacks(set, folder, set->files[i].name);
+        PLB_TRY(note(f, there ? path : set->files[i].name, status));
+    }
+    return PLB_OK;
+}
+
+// Every sample of a split is decoded. Its file is named by what went wrong with it.
+static plb_status check_samples(const plb_dataset *set, findings *f) {
+    plb_scratch scratch = {0};
+    void *sample = plb_scratch_reserve(&scratch, 0, plb_dataset_sample_bytes(set));
+    plb_status status = PLB_OK;
+    if (!sample) return plb_fail(PLB_ENOMEM, "%s: no memory for a sample", set->info.name);
+    plb_scratch own = {0};
+    for (int64_t i = 0; i < set->info.count; i++) {
+        char what[64];
+        snprintf(what, sizeof what, "sample %lld", (long long)i);
+        PLB_TRY_OUT(note(f, what, plb_dataset_get(set, i, &own, sample, NULL)));
+    }
+out:
+    plb_scratch_free(&own);
+    plb_scratch_free(&scratch);
+    return status;
+}
+
+// Publishers state no checksums of these; their splits must open and every sample must decode.
+static plb_status check_by_reading(const char *name, const char *root, findings *f) {
+    plb_dataset_options options = {.root = root, .size = 32};
+    for (int split = PLB_TRAIN; split <= PLB_TEST; split++) {
+        plb_dataset *set = NULL;
+        plb_status status = plb_dataset_open(name, (plb_data_split)split, &options, &set);
+        if (status == PLB_EMISSING) return status;
+        if (status) {
+            PLB_TRY(note(f, split == PLB_TRAIN ? "train" : "test", status));
+            continue;
+        }
+        status = check_samples(set, f);
+        plb_dataset_free(set);
+        PLB_TRY(status);
+    }
+    return PLB_OK;
+}
+
+static plb_status check_cifar_counts(const char *name, const char *root, findings *f) {
+    for (int split = PLB_TRAIN; split <= PLB_TEST; split++) {
+        plb_dataset_options options = {.root = root};
+        plb_dataset *set = NULL;
+        int64_t expected = split == PLB_TRAIN ? 5 * CIFAR_PICTURES : CIFAR_PICTURES;
+        if (plb_dataset_open(name, (plb_data_split)split, &options, &set)) continue; // noted
+        plb_status status = PLB_OK;
+        if (set->info.count != expected)
+            status = plb_fail(PLB_EINVAL, "%s: expected %lld pictures to %s, found %lld", name,
+                              (long long)expected, split == PLB_TRAIN ? "train" : "test",
+                              (long long)set->info.count);
+        plb_dataset_free(set);
+        PLB_TRY(note(f, split == PLB_TRAIN ? "train" : "test", status));
+    }
+    return PLB_OK;
+}
+
+// Masks of VOC: each must be a palette of classes.
+static plb_status check_masks(const char *folder, plb_arena *arena, findings *f) {
+    char masks[PATH_MAX], path[2 * PATH_MAX];
+    const char *const *names;
+    size_t count;
+    snprintf(masks, sizeof masks, "%s/SegmentationClass", folder);
+    if (!plb_folder_exists(masks)) return PLB_OK;
+    PLB_TRY(plb_folder_list(masks, arena, &names, &count));
+    for (size_t i = 0; i < count; i++) {
+        plb_index_image mask = {0};
+        snprintf(path, sizeof path, "%s/%s", masks, names[i]);
+        PLB_TRY(note(f, path, plb_voc_mask_read(path, &mask)));
+        plb_index_image_free(&mask);
+    }
+    return PLB_OK;
+}
+
+static plb_status check_known(const plb_known_set *set, const char *root, plb_arena *arena,
+                              findings *f) {
+    const char *folder;
+    if (set->shown.drawn)
+        return plb_fail(PLB_EUNSUPPORTED, "%s: has no published checksums to compare with",
+                        set->shown.name);
+    PLB_TRY(plb_known_locate(set, root, arena, &folder));
+    if (set->files[0].name) return check_published(set, folder, f);
+    PLB_TRY(check_by_reading(set->shown.name, root, f));
+    if (set->kind == PLB_KNOWN_VOC || set->kind == PLB_KNOWN_VOC_IMAGES)
+        return check_masks(folder, arena, f);
+    return check_cifar_counts(set->shown.name, root, f);
+}
+
+plb_status plb_dataset_check(const char *name, const char *root, const plb_check_report *report) {
+    findings f = {.report = report};
+    const plb_known_set *set = NULL;
+    if (!strchr(name, '/')) PLB_TRY(plb_known_find(name, &set));
+    plb_arena *arena = plb_arena_new();
+    if (!arena) return plb_fail(PLB_ENOMEM, "%s: no memory for its path", name);
+    plb_status status = set ? check_known(set, root, arena, &f) : check_by_reading(name, root, &f);
+    plb_arena_free(arena);
+    if (status || !f.status) return status;
+    if (f.status == PLB_EUNSUPPORTED) f.status = PLB_EINVAL; // a file of another kind is a bad one
+    if (f.bad == 1) return plb_fail(f.status, "%s", f.text);
+    return plb_fail(f.status, "%s (and %lld more bad files)", f.text, (long long)f.bad - 1);
+}
