@@ -56,8 +56,11 @@ ENVIRONMENT = {**os.environ, "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "1
 DUMP = os.path.join(os.environ.get("PLUMB_BUILD", "build"), "tests/zoo_dump")
 
 
+FULL = os.environ.get("PLB_TEST_FULL") == "1"
+
+
 def batches(name, count):
-    size, batch = SIZES.get(name, 64), BATCHES.get(name, 6)
+    size, batch = SIZES.get(name, 224 if FULL else 64), BATCHES.get(name, 3 if FULL else 6)
     channels, classes = (1, 10) if name in torch_models.OWN else (3, 1000)
     return [(torch.randn(batch, channels, size, size), torch.randint(classes, (batch,)))
             for _ in range(count)]
@@ -252,7 +255,7 @@ def check_steps(optimizer, folder):
 
 
 def main():
-    chosen = os.environ.get("PLB_ZOO", "")
+    chosen = os.environ.get("PLB_ZOO", "all" if FULL else "")
     names = DEFAULT + REST if chosen == "all" else chosen.split(",") if chosen else DEFAULT
     torch.set_num_threads(1)
     tests = [(name, check_model, name) for name in names]
