@@ -2,7 +2,7 @@
 // Whether verdicts can be believed, by simulation: equal series must not be called different,
 // planted slow-downs must be found, and what cannot be known must be UNSURE. The conditions are
 // those of docs/measuring.md: 200 samples a side in 3 starts, 1 % noise, starts' effects uniform.
-// PLB_LONG=1 makes ten times as many trials.
+// PLB_TEST_FULL=1 makes ten times as many trials.
 #include "check.h"
 
 #include "bench/stats.h"
@@ -33,7 +33,7 @@ typedef struct tally {
 } tally;
 
 static int trials(void) {
-    return getenv("PLB_LONG") ? 20000 : 2000;
+    return getenv("PLB_TEST_FULL") ? 20000 : 2000;
 }
 
 typedef enum arrangement { INTERLEAVED, ALTERNATE, APART } arrangement;

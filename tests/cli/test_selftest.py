@@ -3,7 +3,7 @@
 """plumb selftest: the clock, one round of real measurements, and that nothing is left behind.
 
 How often its verdicts are right is for test_verdict's simulations; here a noisy machine may leave
-everything UNSURE. PLB_LONG=1 makes ten rounds.
+everything UNSURE. PLB_TEST_FULL=1 makes ten rounds.
 """
 import glob
 import json
@@ -36,7 +36,7 @@ def test_clock():
 
 
 def test_rounds():
-    rounds = 10 if os.environ.get("PLB_LONG") else 1
+    rounds = 10 if os.environ.get("PLB_TEST_FULL") else 1
     before = set(glob.glob("/tmp/plumb-selftest-*"))
     with tempfile.TemporaryDirectory(prefix="plumb-test-") as folder:
         run = selftest("--rounds", str(rounds), "--time", "0.3", "--planted", "40", "--json",

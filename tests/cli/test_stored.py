@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """compare, runs, show, export and import over stores made of simulated runs.
 
-PLB_LONG=1 also compares two runs of 10,000 cases.
+PLB_TEST_FULL=1 also compares two runs of 10,000 cases.
 """
 import csv
 import io
@@ -346,7 +346,7 @@ def test_tables():
 
 def test_many():
     """The bar: two runs of 10,000 cases within 0.5 s of processor time, summaries being cached."""
-    count = 10000 if os.environ.get("PLB_LONG") else 500
+    count = 10000 if os.environ.get("PLB_TEST_FULL") else 500
     draw = random.Random(12)
     with Store() as store:
         for _ in range(2):

@@ -419,9 +419,9 @@ static void test_versions(void) {
 }
 
 // ---------------------------------------------------------------------------- size and speed
-// Samples of 1 ms in blocks of 50. PLB_LONG=1 writes ten million of them.
+// Samples of 1 ms in blocks of 50. PLB_TEST_FULL=1 writes ten million of them.
 static void test_size(void) {
-    const bool full = getenv("PLB_LONG") != NULL;
+    const bool full = getenv("PLB_TEST_FULL") != NULL;
     const int64_t blocks = full ? 200000 : 4000;
     place p;
     plb_store *store = open_new(&p);

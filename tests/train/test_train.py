@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`plumb train` as a user meets it: killed and resumed runs, limits, bad input, saved weights.
 
-With PLB_LONG=1 also what networks must learn: MNIST in one and in ten epochs, drawn shapes.
+With PLB_TEST_FULL=1 also what networks must learn: MNIST in one and in ten epochs, drawn shapes.
 """
 import json
 import os
@@ -310,8 +310,8 @@ def test_data_lists_and_refuses():
 
 
 def need_long():
-    if os.environ.get("PLB_LONG") != "1" and os.environ.get("PLB_TEST_FULL") != "1":
-        raise Skip("PLB_LONG is not 1")
+    if os.environ.get("PLB_TEST_FULL") != "1":
+        raise Skip("PLB_TEST_FULL is not 1")
 
 
 def need_mnist():
