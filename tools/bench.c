@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times whole models, one JSON line a case:
 //   bench [--ops] [--seconds S] [--device D] [--math f32|tf32] [--autocast bf16|f16]
-//         [MODEL:TASK:LEVEL:BATCH:THREADS[:SIZE] ...]
+//         [--set NAME=N]... [MODEL:TASK:LEVEL:BATCH:THREADS[:SIZE] ...]
+// MODEL may be an ONNX file: BATCH is then the extent of axes that are called batch, n or
+// batch_size, --set gives other axes' and whole integer inputs' numbers, 1 and 0 without it.
 // TASK is infer or train, LEVEL plan, interp or replay; without cases, the ones that the project
 // states figures for. Inputs are normal, targets spread over the classes. --ops adds one line an op
 // that took at least 0.5 %, with its rate, to stderr. On a device "median_ms" is the latency of one
@@ -15,6 +17,7 @@
 #include "base/core/clock.h"
 #include "base/core/philox.h"
 #include "base/spin_wait.h"
+#include "plumb/onnx.h"
 #include "plumb/plumb.h"
 #include "plumb/step.h"
 #include "plumb/zoo.h"
@@ -22,7 +25,7 @@
 enum { MAX_SAMPLES = 10000 };
 
 typedef struct bench_case {
-    char model[64], task[16], level[16];
+    char model[512], task[16], level[16];
     int batch, threads, size;
 } bench_case;
 
@@ -38,6 +41,11 @@ static double seconds_a_case = 3;
 static int show_ops;
 static plb_plan_options common; // of all cases
 
+enum { MAX_SET = 16 };
+static plb_onnx_dim numbers[MAX_SET + 3] = {{"batch", 1}, {"n", 1}, {"batch_size", 1}};
+static int n_numbers = 3;
+static plb_onnx *file; // of the case that runs, which outlives its model
+
 static int fail(const char *what) {
     fprintf(stderr, "bench: %s: %s\n", what, plb_error_text());
     return 2;
@@ -45,8 +53,8 @@ static int fail(const char *what) {
 
 static int parse_case(const char *text, bench_case *c) {
     *c = (bench_case){0};
-    int n = sscanf(text, "%63[^:]:%15[^:]:%15[^:]:%d:%d:%d", c->model, c->task, c->level, &c->batch,
-                   &c->threads, &c->size);
+    int n = sscanf(text, "%511[^:]:%15[^:]:%15[^:]:%d:%d:%d", c->model, c->task, c->level,
+                   &c->batch, &c->threads, &c->size);
     if (n >= 5 && c->batch > 0 && c->threads > 0) return 0;
     fprintf(stderr, "bench: %s: expected MODEL:TASK:LEVEL:BATCH:THREADS[:SIZE]\n", text);
     return 2;
@@ -57,7 +65,40 @@ static plb_level level_of(const char *name) {
     return strcmp(name, "replay") == 0 ? PLB_LEVEL_REPLAY : PLB_LEVEL_PLAN;
 }
 
+static int is_onnx(const char *model) {
+    const size_t length = strlen(model);
+    return length > 5 && strcmp(model + length - 5, ".onnx") == 0;
+}
+
+static const plb_onnx_dim *number_of(const char *name) {
+    for (int i = 0; i < n_numbers; i++) {
+        if (strcmp(numbers[i].name, name) == 0) return &numbers[i];
+    }
+    return NULL;
+}
+
+// Scalars that are given are known when the program is built.
+static plb_status build_onnx(plb_model *model, const bench_case *c, plb_graph **out) {
+    plb_onnx_given given[MAX_SET];
+    plb_onnx_options options = {.dims = numbers, .n_dims = n_numbers, .open_extent = 1};
+    for (int i = 0; i < 3; i++) numbers[i].extent = c->batch;
+    plb_status status = plb_onnx_open(c->model, &file);
+    if (!status) status = plb_model_program(model, "infer", out);
+    for (int i = 0; !status && i < plb_onnx_input_count(file) && i < MAX_SET; i++) {
+        plb_onnx_input_info info;
+        status = plb_onnx_input(file, i, &info);
+        const plb_onnx_dim *number = status ? NULL : number_of(info.name);
+        if (!number || info.shape.rank || info.dtype != PLB_I64) continue;
+        plb_tensor value = plb_tensor_dense((void *)(uintptr_t)&number->extent, PLB_I64,
+                                            &plb_scalar_shape, (plb_layout){0});
+        given[options.n_given++] = (plb_onnx_given){info.name, value};
+    }
+    options.given = given;
+    return status ? status : plb_onnx_build(file, &options, *out, NULL);
+}
+
 static plb_status build(plb_model *model, const bench_case *c, plb_graph **out) {
+    if (is_onnx(c->model)) return build_onnx(model, c, out);
     plb_zoo_options options = {.batch = c->batch, .size = c->size};
     plb_value loss;
     if (strcmp(c->task, "train") != 0) {
@@ -72,15 +113,38 @@ static plb_status build(plb_model *model, const bench_case *c, plb_graph **out) 
     return status ? status : plb_train_step(*out, loss, &step);
 }
 
+static float normal_at(int64_t i) {
+    plb_philox_block b = plb_philox(7, (uint64_t)i, 0);
+    float sum = -2;
+    for (int k = 0; k < 4; k++) sum += plb_uniform_f32(b.word[k]);
+    return sum * 1.7f; // near enough to normal
+}
+
+static plb_status fill_onnx(plb_plan *plan) {
+    for (int k = 0; k < plb_onnx_input_count(file); k++) {
+        plb_onnx_input_info info;
+        plb_tensor x;
+        plb_status status = plb_onnx_input(file, k, &info);
+        if (!status) status = plb_plan_input(plan, info.name, &x);
+        if (status) return status;
+        const plb_onnx_dim *number = number_of(info.name);
+        for (int64_t i = 0; i < plb_shape_count(&x.shape); i++) {
+            plb_store_f64(x.data, x.dtype, i,
+                          number                        ? (double)number->extent
+                          : plb_dtype_is_float(x.dtype) ? (double)normal_at(i)
+                                                        : 0);
+        }
+    }
+    return PLB_OK;
+}
+
 static plb_status fill_inputs(plb_plan *plan, const bench_case *c) {
     plb_tensor x, y;
+    if (is_onnx(c->model)) return fill_onnx(plan);
     plb_status status = plb_plan_input(plan, "x", &x);
     if (status) return status;
     for (int64_t i = 0; i < plb_shape_count(&x.shape); i++) {
-        plb_philox_block b = plb_philox(7, (uint64_t)i, 0);
-        float sum = -2;
-        for (int k = 0; k < 4; k++) sum += plb_uniform_f32(b.word[k]);
-        ((float *)x.data)[i] = sum * 1.7f; // near enough to normal
+        ((float *)x.data)[i] = normal_at(i);
     }
     if (strcmp(c->task, "train") != 0) return PLB_OK;
     status = plb_plan_input(plan, "y", &y);
@@ -231,7 +295,20 @@ static int run_case(const char *text) {
     if (!status && show_ops) fprintf(stderr, "%s", plb_plan_report(plan));
     plb_plan_free(plan);
     plb_model_free(model);
+    plb_onnx_free(file);
+    file = NULL;
     return result;
+}
+
+static int set_number(char *text) {
+    char *equals = strchr(text, '=');
+    if (!equals || n_numbers == MAX_SET + 3) {
+        fprintf(stderr, "bench: --set %s: expected NAME=N\n", text);
+        return 2;
+    }
+    *equals = '\0';
+    numbers[n_numbers++] = (plb_onnx_dim){text, strtoll(equals + 1, NULL, 10)};
+    return 0;
 }
 
 int main(int argc, char **argv) {
@@ -248,6 +325,8 @@ int main(int argc, char **argv) {
             common.math = strcmp(argv[++i], "tf32") ? PLB_MATH_F32 : PLB_MATH_TF32;
         } else if (strcmp(argv[i], "--autocast") == 0 && i + 1 < argc) {
             common.autocast = strcmp(argv[++i], "f16") ? PLB_AUTOCAST_BF16 : PLB_AUTOCAST_F16;
+        } else if (strcmp(argv[i], "--set") == 0 && i + 1 < argc) {
+            result |= set_number(argv[++i]);
         } else {
             result |= run_case(argv[i]);
             cases++;

@@ -61,6 +61,15 @@ PLB_API plb_value plb_matmul(plb_graph *graph, plb_value a, plb_value b,
 // x[…,I] w[O,I] bias[O] or PLB_NONE -> y[…,O].
 PLB_API plb_value plb_linear(plb_graph *graph, plb_value x, plb_value w, plb_value bias);
 
+typedef struct plb_attention_attrs {
+    double scale;        // of the products of queries and keys
+    int64_t zero_masked; // a query that may see no key (its mask is -infinity) gives 0, not NaN
+} plb_attention_attrs;
+// q[B,H,L,D] k[B,H,S,D] v[B,H,S,E] -> y[B,L,H,E]: softmax(scale q k^T + mask) v for each head. The
+// mask broadcasts to [B,H,L,S]; PLB_NONE: none.
+PLB_API plb_value plb_attention(plb_graph *graph, plb_value q, plb_value k, plb_value v,
+                                plb_value mask, const plb_attention_attrs *attrs);
+
 // ------------------------------------------------------------------ normalisation
 typedef struct plb_norm_attrs {
     double eps;

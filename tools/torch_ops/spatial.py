@@ -41,6 +41,12 @@ def conv_weight_grad(a, x, dy):
     return pulled_back(lambda w: convolved(a, x, w), w, dy)
 
 
+@op("attention")
+def attention(a, q, k, v, mask=None):
+    p = a["scale"] * q @ k.mT + (0 if mask is None else mask)
+    return (p.softmax(-1) @ v).transpose(1, 2)  # no sample has a query that sees nothing
+
+
 @op("matmul")
 def matmul(a, x, w, bias=None, residual=None):
     y = torch.matmul(x.mT if a["trans_a"] else x, w.mT if a["trans_b"] else w)

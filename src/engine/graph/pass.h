@@ -23,6 +23,10 @@ PLB_MUST_USE plb_status plb_pass_widen(plb_graph **graph, const plb_pass_context
 PLB_MUST_USE plb_status plb_pass_autocast(plb_graph **graph, const plb_pass_context *context);
 // Merges equal nodes, then drops what no output and no effect needs.
 PLB_MUST_USE plb_status plb_pass_clean(plb_graph **graph, const plb_pass_context *context);
+// Small nodes of constants become constants.
+PLB_MUST_USE plb_status plb_pass_fold_constants(plb_graph **graph, const plb_pass_context *context);
+// Inference: layer norms, GELUs, biases and attention that are spelt out in small ops.
+PLB_MUST_USE plb_status plb_pass_recognise(plb_graph **graph, const plb_pass_context *context);
 // Copies what a variable held where that is still needed after the variable is assigned.
 PLB_MUST_USE plb_status plb_pass_keep_old(plb_graph **graph, const plb_pass_context *context);
 // Inference: batch_norm_infer behind a convolution becomes part of its weights and bias.

@@ -388,6 +388,12 @@ plb_status plb_dnnl_run(plb_dnnl *p, const plb_dnnl_args *a) {
     return PLB_OK;
 }
 
+plb_status plb_dnnl_product(const plb_dnnl_gemm *g) {
+    return check(dnnl_sgemm(g->trans_a ? 'T' : 'N', g->trans_b ? 'T' : 'N', g->m, g->n, g->k,
+                            g->alpha, g->a, g->lda, g->b, g->ldb, g->beta, g->c, g->ldc),
+                 "a product");
+}
+
 #else
 
 const char *plb_dnnl_version(void) {
@@ -431,5 +437,19 @@ plb_status plb_dnnl_pack(plb_dnnl *p, const void *plain, void *packed) {
 plb_status plb_dnnl_run(plb_dnnl *p, const plb_dnnl_args *args) {
     (void)p, (void)args;
     return absent();
+}
+
+plb_status plb_dnnl_product(const plb_dnnl_gemm *g) {
+    for (int64_t i = 0; i < g->m; i++) {
+        float *c = g->c + i * g->ldc;
+        for (int64_t j = 0; j < g->n; j++) c[j] = g->beta == 0 ? 0 : g->beta * c[j];
+        for (int64_t l = 0; l < g->k; l++) {
+            const float a = g->alpha * g->a[g->trans_a ? l * g->lda + i : i * g->lda + l];
+            const float *b = g->trans_b ? g->b + l : g->b + l * g->ldb;
+            const int64_t step = g->trans_b ? g->ldb : 1;
+            for (int64_t j = 0; j < g->n; j++) c[j] += a * b[j * step];
+        }
+    }
+    return PLB_OK;
 }
 #endif

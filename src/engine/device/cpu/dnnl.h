@@ -42,4 +42,16 @@ const char *plb_dnnl_implementation(const plb_dnnl *p);
 PLB_MUST_USE plb_status plb_dnnl_pack(plb_dnnl *p, const void *plain, void *packed);
 PLB_MUST_USE plb_status plb_dnnl_run(plb_dnnl *p, const plb_dnnl_args *args);
 
+// c[m,n] = alpha a b, row-major, for products too small for a primitive; any thread may call it.
+// Without oneDNN plain loops do it.
+typedef struct plb_dnnl_gemm {
+    bool trans_a, trans_b; // a is [k,m], b is [n,k] in memory
+    int64_t m, n, k;
+    float alpha, beta; // beta c is added
+    const float *a, *b;
+    int64_t lda, ldb, ldc; // elements from row to row
+    float *c;
+} plb_dnnl_gemm;
+PLB_MUST_USE plb_status plb_dnnl_product(const plb_dnnl_gemm *g);
+
 #endif
