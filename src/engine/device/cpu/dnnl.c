@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one file that talks to oneDNN (https://oneapi-src.github.io/oneDNN). It is written for the C
-// API of versions 2.x, which describes an operation first and a primitive of it second.
+// Convolutions and matrix products by oneDNN (https://oneapi-src.github.io/oneDNN), versions 2.x
+// and 3.x.
 #include "engine/device/cpu/dnnl.h"
 
 #include <stdio.h>
@@ -11,8 +11,9 @@
 #include "engine/device/cpu/cpu.h"
 
 #ifdef PLB_HAVE_DNNL
-#include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
+
+#include "engine/device/cpu/dnnl_api.h"
 
 const char *plb_dnnl_version(void) {
     static char text[48];
@@ -52,10 +53,6 @@ static plb_status check(dnnl_status_t status, const char *what) {
 }
 
 // ---------------------------------------------------------------------------- descriptors
-typedef struct dims {
-    dnnl_dims_t d;
-} dims;
-
 static dnnl_format_tag_t tag_of(const plb_tensor *t) {
     static const dnnl_format_tag_t plain[] = {dnnl_a,   dnnl_a,    dnnl_ab,
                                               dnnl_abc, dnnl_abcd, dnnl_abcde};
@@ -64,20 +61,19 @@ static dnnl_format_tag_t tag_of(const plb_tensor *t) {
     return (t->layout.kind == PLB_LAYOUT_NHWC ? last : plain)[t->shape.rank];
 }
 
-static plb_status describe(dnnl_memory_desc_t *md, int rank, const int64_t *extents,
+static plb_status describe(plb_md_own *md, int rank, const int64_t *extents,
                            dnnl_format_tag_t tag) {
-    dims all = {{0}};
-    memcpy(all.d, extents, (size_t)rank * sizeof *extents);
-    return check(dnnl_memory_desc_init_by_tag(md, rank, all.d, dnnl_f32, tag), "a description");
+    dnnl_dims_t all = {0};
+    memcpy(all, extents, (size_t)rank * sizeof *extents);
+    return check(plb_md_by_tag(md, rank, all, dnnl_f32, tag), "a description");
 }
 
-static plb_status describe_tensor(dnnl_memory_desc_t *md, const plb_tensor *t, bool any) {
+static plb_status describe_tensor(plb_md_own *md, const plb_tensor *t, bool any) {
     return describe(md, t->shape.rank, t->shape.dim, any ? dnnl_format_tag_any : tag_of(t));
 }
 
 // w[K,C/g,…] as [g,K/g,C/g,…]: the same bytes.
-static plb_status describe_weights(dnnl_memory_desc_t *md, const plb_tensor *w, int64_t groups,
-                                   bool any) {
+static plb_status describe_weights(plb_md_own *md, const plb_tensor *w, int64_t groups, bool any) {
     static const dnnl_format_tag_t plain[] = {dnnl_a,    dnnl_a,     dnnl_ab,    dnnl_abc,
                                               dnnl_abcd, dnnl_abcde, dnnl_abcdef};
     if (groups == 1) return describe_tensor(md, w, any);
@@ -91,121 +87,121 @@ static plb_status add_epilogue(dnnl_primitive_attr_t attr, const plb_dnnl_spec *
     dnnl_post_ops_t ops;
     PLB_TRY(check(dnnl_post_ops_create(&ops), "post-ops"));
     dnnl_status_t status = dnnl_success;
-    if (spec->residual) status = dnnl_post_ops_append_sum(ops, 1);
+    if (spec->residual) status = plb_dnnl_append_sum(ops);
     const plb_epilogue *e = &spec->epilogue;
     if (!status && e->activation == PLB_ACT_RELU) {
-        status = dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_relu, 0, 0);
+        status = plb_dnnl_append_eltwise(ops, dnnl_eltwise_relu, 0, 0);
     }
     if (!status && e->activation == PLB_ACT_CLAMP) {
-        status = dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_clip, (float)e->alpha,
-                                              (float)e->beta);
+        status = plb_dnnl_append_eltwise(ops, dnnl_eltwise_clip, (float)e->alpha, (float)e->beta);
     }
     if (!status) status = dnnl_primitive_attr_set_post_ops(attr, ops);
     dnnl_post_ops_destroy(ops);
     return check(status, "post-ops");
 }
 
-typedef struct conv_dims {
-    dims stride, dilation, pad_begin, pad_end;
-} conv_dims;
-
-static void conv_extents(const plb_conv_attrs *a, int axes, conv_dims *out) {
+static plb_dnnl_window window_of(const plb_conv_attrs *a, int axes) {
+    plb_dnnl_window window = {0};
     for (int i = 0; i < axes; i++) {
-        out->stride.d[i] = a->stride[i] ? a->stride[i] : 1;
-        out->dilation.d[i] = a->dilation[i] ? a->dilation[i] - 1 : 0; // the library counts gaps
-        out->pad_begin.d[i] = a->pad_begin[i];
-        out->pad_end.d[i] = a->pad_end[i];
+        window.stride[i] = a->stride[i] ? a->stride[i] : 1;
+        window.dilation[i] = a->dilation[i] ? a->dilation[i] - 1 : 0; // the library counts gaps
+        window.pad_begin[i] = a->pad_begin[i];
+        window.pad_end[i] = a->pad_end[i];
     }
+    return window;
+}
+
+// What a primitive reads and writes: of convolutions x, w, y, of products a, b, c.
+typedef struct operands {
+    plb_md_own first, second, bias, result;
+} operands;
+
+static void free_operands(operands *o) {
+    plb_md_free(&o->first);
+    plb_md_free(&o->second);
+    plb_md_free(&o->bias);
+    plb_md_free(&o->result);
+}
+
+static dnnl_status_t gradient_desc(const plb_dnnl_spec *s, const operands *o,
+                                   const plb_dnnl_window *window, dnnl_primitive_attr_t attr,
+                                   plb_dnnl *p) {
+    dnnl_primitive_desc_t hint = NULL;
+    plb_md x = plb_md_of(&o->first), w = plb_md_of(&o->second), y = plb_md_of(&o->result);
+    dnnl_status_t status = plb_dnnl_forward(&hint, engine, x, w, NULL, y, window, NULL);
+    if (status) return status;
+    status = s->kind == PLB_DNNL_INPUT_GRAD
+                 ? plb_dnnl_backward_data(&p->desc, engine, x, w, y, window, hint, attr)
+                 : plb_dnnl_backward_weights(&p->desc, engine, x, w, y, window, hint, attr);
+    dnnl_primitive_desc_destroy(hint);
+    return status;
 }
 
 // Convolutions of all three kinds are described from x, w, y.
-static plb_status conv_desc(const plb_dnnl_spec *s, dnnl_primitive_attr_t attr, plb_dnnl *p) {
+static plb_status conv_desc(const plb_dnnl_spec *s, dnnl_primitive_attr_t attr, operands *o,
+                            plb_dnnl *p) {
     const plb_tensor *x = s->kind == PLB_DNNL_INPUT_GRAD ? s->result : s->first;
     const plb_tensor *w = s->kind == PLB_DNNL_WEIGHT_GRAD ? s->result : s->second;
     const plb_tensor *y = s->kind == PLB_DNNL_CONV         ? s->result
                           : s->kind == PLB_DNNL_INPUT_GRAD ? s->first
                                                            : s->second;
-    dnnl_memory_desc_t mx, mw, mb, my;
-    conv_dims d = {0};
-    conv_extents(s->conv, x->shape.rank - 2, &d);
-    int64_t groups = s->conv->groups ? s->conv->groups : 1;
-    PLB_TRY(describe_tensor(&mx, x, false));
-    PLB_TRY(describe_weights(&mw, w, groups, true));
-    PLB_TRY(describe_tensor(&my, y, false));
-    if (s->bias) PLB_TRY(describe_tensor(&mb, s->bias, false));
-    dnnl_convolution_desc_t desc;
-    dnnl_primitive_desc_t hint = NULL;
-    PLB_TRY(
-        check(dnnl_dilated_convolution_forward_desc_init(
-                  &desc, dnnl_forward_training, dnnl_convolution_direct, &mx, &mw,
-                  s->bias ? &mb : NULL, &my, d.stride.d, d.dilation.d, d.pad_begin.d, d.pad_end.d),
-              "convolution"));
-    if (s->kind == PLB_DNNL_CONV) {
-        return check(dnnl_primitive_desc_create(&p->desc, &desc, attr, engine, NULL),
-                     "convolution");
+    const plb_dnnl_window window = window_of(s->conv, x->shape.rank - 2);
+    PLB_TRY(describe_tensor(&o->first, x, false));
+    PLB_TRY(describe_weights(&o->second, w, s->conv->groups ? s->conv->groups : 1, true));
+    PLB_TRY(describe_tensor(&o->result, y, false));
+    if (s->bias) PLB_TRY(describe_tensor(&o->bias, s->bias, false));
+    if (s->kind != PLB_DNNL_CONV) {
+        return check(gradient_desc(s, o, &window, attr, p), "convolution gradient");
     }
-    PLB_TRY(check(dnnl_primitive_desc_create(&hint, &desc, NULL, engine, NULL), "convolution"));
-    dnnl_status_t status = s->kind == PLB_DNNL_INPUT_GRAD
-                               ? dnnl_dilated_convolution_backward_data_desc_init(
-                                     &desc, dnnl_convolution_direct, &mx, &mw, &my, d.stride.d,
-                                     d.dilation.d, d.pad_begin.d, d.pad_end.d)
-                               : dnnl_dilated_convolution_backward_weights_desc_init(
-                                     &desc, dnnl_convolution_direct, &mx, &mw, NULL, &my,
-                                     d.stride.d, d.dilation.d, d.pad_begin.d, d.pad_end.d);
-    if (!status) status = dnnl_primitive_desc_create(&p->desc, &desc, attr, engine, hint);
-    dnnl_primitive_desc_destroy(hint);
-    return check(status, "convolution gradient");
+    return check(plb_dnnl_forward(&p->desc, engine, plb_md_of(&o->first), plb_md_of(&o->second),
+                                  plb_md_of(&o->bias), plb_md_of(&o->result), &window, attr),
+                 "convolution");
 }
 
 // a[…,M,K] as the library sees it: the last two axes swapped by strides when transposed.
-static plb_status describe_matrix(dnnl_memory_desc_t *md, const plb_tensor *t, bool trans,
-                                  bool any) {
-    dims extents = {{0}}, strides = {{0}};
+static plb_status describe_matrix(plb_md_own *md, const plb_tensor *t, bool trans, bool any) {
+    dnnl_dims_t extents = {0}, strides = {0};
     int rank = t->shape.rank;
     for (int i = 0; i < rank; i++) {
         int from = trans && i >= rank - 2 ? 2 * rank - 3 - i : i;
-        extents.d[i] = t->shape.dim[from];
-        strides.d[i] = t->stride[from];
+        extents[i] = t->shape.dim[from];
+        strides[i] = t->stride[from];
     }
-    if (any) {
-        return check(
-            dnnl_memory_desc_init_by_tag(md, rank, extents.d, dnnl_f32, dnnl_format_tag_any),
-            "a matrix");
-    }
-    return check(dnnl_memory_desc_init_by_strides(md, rank, extents.d, dnnl_f32, strides.d),
-                 "a matrix");
+    dnnl_status_t status = any ? plb_md_by_tag(md, rank, extents, dnnl_f32, dnnl_format_tag_any)
+                               : plb_md_by_strides(md, rank, extents, dnnl_f32, strides);
+    return check(status, "a matrix");
 }
 
-static plb_status matmul_desc(const plb_dnnl_spec *s, dnnl_primitive_attr_t attr, plb_dnnl *p) {
-    dnnl_memory_desc_t ma, mb, mbias, mc;
-    PLB_TRY(describe_matrix(&ma, s->first, s->matmul->trans_a, false));
-    PLB_TRY(describe_matrix(&mb, s->second, s->matmul->trans_b, s->pack));
-    PLB_TRY(describe_matrix(&mc, s->result, false, false));
-    if (s->bias) {
-        int64_t extents[PLB_MAX_RANK];
-        int rank = s->result->shape.rank;
-        for (int i = 0; i < rank; i++) extents[i] = 1;
-        extents[rank - 1] = s->bias->shape.dim[0];
-        static const dnnl_format_tag_t plain[] = {dnnl_a,    dnnl_a,     dnnl_ab,    dnnl_abc,
-                                                  dnnl_abcd, dnnl_abcde, dnnl_abcdef};
-        PLB_TRY(describe(&mbias, rank, extents, plain[rank]));
-    }
-    dnnl_matmul_desc_t desc;
-    PLB_TRY(check(dnnl_matmul_desc_init(&desc, &ma, &mb, s->bias ? &mbias : NULL, &mc), "matmul"));
-    return check(dnnl_primitive_desc_create(&p->desc, &desc, attr, engine, NULL), "matmul");
+static plb_status describe_row(plb_md_own *md, const plb_tensor *bias, int rank) {
+    static const dnnl_format_tag_t plain[] = {dnnl_a,    dnnl_a,     dnnl_ab,    dnnl_abc,
+                                              dnnl_abcd, dnnl_abcde, dnnl_abcdef};
+    int64_t extents[PLB_MAX_RANK];
+    for (int i = 0; i < rank; i++) extents[i] = 1;
+    extents[rank - 1] = bias->shape.dim[0];
+    return describe(md, rank, extents, plain[rank]);
+}
+
+static plb_status matmul_desc(const plb_dnnl_spec *s, dnnl_primitive_attr_t attr, operands *o,
+                              plb_dnnl *p) {
+    PLB_TRY(describe_matrix(&o->first, s->first, s->matmul->trans_a, false));
+    PLB_TRY(describe_matrix(&o->second, s->second, s->matmul->trans_b, s->pack));
+    PLB_TRY(describe_matrix(&o->result, s->result, false, false));
+    if (s->bias) PLB_TRY(describe_row(&o->bias, s->bias, s->result->shape.rank));
+    return check(plb_dnnl_matmul(&p->desc, engine, plb_md_of(&o->first), plb_md_of(&o->second),
+                                 plb_md_of(&o->bias), plb_md_of(&o->result), attr),
+                 "matmul");
 }
 
 // ---------------------------------------------------------------------------- memories
-static const dnnl_memory_desc_t *query(const plb_dnnl *p, dnnl_query_t what) {
+static plb_md query(const plb_dnnl *p, dnnl_query_t what) {
     return dnnl_primitive_desc_query_md(p->desc, what, 0);
 }
 
-static plb_status memory_of(const dnnl_memory_desc_t *md, dnnl_memory_t *out) {
+static plb_status memory_of(plb_md md, dnnl_memory_t *out) {
     return check(dnnl_memory_create(out, md, engine, DNNL_MEMORY_NONE), "a memory");
 }
 
-static plb_status make_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
-                               dnnl_primitive_t *out) {
+static plb_status make_reorder(plb_md from, plb_md to, dnnl_primitive_t *out) {
     dnnl_primitive_desc_t desc;
     PLB_TRY(check(dnnl_reorder_primitive_desc_create(&desc, from, engine, to, engine, NULL),
                   "reorder"));
@@ -214,7 +210,7 @@ static plb_status make_reorder(const dnnl_memory_desc_t *from, const dnnl_memory
     return check(status, "reorder");
 }
 
-static plb_status plain_weights_desc(const plb_dnnl_spec *s, dnnl_memory_desc_t *md) {
+static plb_status plain_weights_desc(const plb_dnnl_spec *s, plb_md_own *md) {
     if (s->kind == PLB_DNNL_MATMUL) {
         return describe_matrix(md, s->second, s->matmul->trans_b, false);
     }
@@ -223,32 +219,39 @@ static plb_status plain_weights_desc(const plb_dnnl_spec *s, dnnl_memory_desc_t 
 }
 
 // The second operand gets a reorder into the library's order, unless that is the plain one.
-static plb_status prepare_packing(plb_dnnl *p, const plb_dnnl_spec *s,
-                                  const dnnl_memory_desc_t *wanted) {
-    dnnl_memory_desc_t plain;
-    PLB_TRY(plain_weights_desc(s, &plain));
-    if (dnnl_memory_desc_equal(&plain, wanted)) return PLB_OK;
+static plb_status prepare_packing(plb_dnnl *p, const plb_dnnl_spec *s, plb_md plain,
+                                  plb_md wanted) {
+    if (dnnl_memory_desc_equal(plain, wanted)) return PLB_OK;
     if (!s->pack) return plb_fail(PLB_EUNSUPPORTED, "oneDNN: an operand in its own order");
-    PLB_TRY(make_reorder(&plain, wanted, &p->pack));
+    PLB_TRY(make_reorder(plain, wanted, &p->pack));
     p->packed_bytes = dnnl_memory_desc_get_size(wanted);
-    return memory_of(&plain, &p->plain_weights);
+    return memory_of(plain, &p->plain_weights);
 }
 
-static plb_status prepare_weight_result(plb_dnnl *p, const plb_dnnl_spec *s,
-                                        const dnnl_memory_desc_t *made) {
-    dnnl_memory_desc_t plain;
-    PLB_TRY(plain_weights_desc(s, &plain));
-    PLB_TRY(memory_of(&plain, &p->result));
-    if (dnnl_memory_desc_equal(&plain, made)) return PLB_OK;
-    PLB_TRY(make_reorder(made, &plain, &p->unpack));
+static plb_status prepare_weight_result(plb_dnnl *p, plb_md plain, plb_md made) {
+    PLB_TRY(memory_of(plain, &p->result));
+    if (dnnl_memory_desc_equal(plain, made)) return PLB_OK;
+    PLB_TRY(make_reorder(made, plain, &p->unpack));
     p->result_bytes = (dnnl_memory_desc_get_size(made) + 63) & ~(size_t)63;
     return memory_of(made, &p->packed_result);
 }
 
+static plb_status prepare_weights(plb_dnnl *p, const plb_dnnl_spec *s, plb_md theirs) {
+    plb_md_own plain = {0};
+    plb_status status = plain_weights_desc(s, &plain);
+    if (!status) {
+        status = s->kind == PLB_DNNL_WEIGHT_GRAD
+                     ? prepare_weight_result(p, plb_md_of(&plain), theirs)
+                     : prepare_packing(p, s, plb_md_of(&plain), theirs);
+    }
+    plb_md_free(&plain);
+    return status;
+}
+
 static plb_status make_memories(plb_dnnl *p, const plb_dnnl_spec *s) {
-    const dnnl_memory_desc_t *scratch = query(p, dnnl_query_scratchpad_md);
+    plb_md scratch = query(p, dnnl_query_scratchpad_md);
     p->scratch_bytes = dnnl_memory_desc_get_size(scratch);
-    PLB_TRY(memory_of(scratch, &p->scratch));
+    if (p->scratch_bytes) PLB_TRY(memory_of(scratch, &p->scratch));
     dnnl_query_t first = dnnl_query_src_md, second = dnnl_query_weights_md;
     dnnl_query_t result = dnnl_query_dst_md;
     if (s->kind == PLB_DNNL_INPUT_GRAD) {
@@ -262,9 +265,9 @@ static plb_status make_memories(plb_dnnl *p, const plb_dnnl_spec *s) {
         PLB_TRY(
             memory_of(dnnl_primitive_desc_query_md(p->desc, dnnl_query_weights_md, 1), &p->bias));
     }
-    if (s->kind == PLB_DNNL_WEIGHT_GRAD) return prepare_weight_result(p, s, query(p, result));
+    if (s->kind == PLB_DNNL_WEIGHT_GRAD) return prepare_weights(p, s, query(p, result));
     PLB_TRY(memory_of(query(p, result), &p->result));
-    return prepare_packing(p, s, query(p, second));
+    return prepare_weights(p, s, query(p, second));
 }
 
 // ---------------------------------------------------------------------------- the interface
@@ -274,10 +277,12 @@ static plb_status make(plb_dnnl *p, const plb_dnnl_spec *spec) {
     dnnl_status_t mode = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
     plb_status status = check(mode, "attributes");
     if (!status) status = add_epilogue(attr, spec);
+    operands o = {0};
     if (!status) {
-        status =
-            spec->kind == PLB_DNNL_MATMUL ? matmul_desc(spec, attr, p) : conv_desc(spec, attr, p);
+        status = spec->kind == PLB_DNNL_MATMUL ? matmul_desc(spec, attr, &o, p)
+                                               : conv_desc(spec, attr, &o, p);
     }
+    free_operands(&o);
     dnnl_primitive_attr_destroy(attr);
     PLB_TRY(status);
     const char *text = "";
@@ -381,7 +386,9 @@ plb_status plb_dnnl_run(plb_dnnl *p, const plb_dnnl_args *a) {
     dnnl_memory_set_data_handle(p->result, a->result);
     if (p->bias) dnnl_memory_set_data_handle(p->bias, (void *)a->bias);
     if (p->unpack) dnnl_memory_set_data_handle(p->packed_result, a->workspace);
-    dnnl_memory_set_data_handle(p->scratch, (char *)a->workspace + p->result_bytes);
+    if (p->scratch) {
+        dnnl_memory_set_data_handle(p->scratch, (char *)a->workspace + p->result_bytes);
+    }
     int n = arguments(p, args);
     PLB_TRY(check(dnnl_primitive_execute(p->primitive, stream, n, args), "a primitive"));
     if (p->unpack && is_weight_grad(p)) return reorder(p->unpack, p->packed_result, p->result);
