@@ -97,6 +97,23 @@ PLB_API plb_onnx_costs plb_onnx_costs_of(const plb_graph *graph);
 // row serves, and what of it is not served. False past the end.
 PLB_API bool plb_onnx_served(int index, const char **name, int64_t *since, const char **note);
 
+// What a graph computes, as a hash that does not depend on the order of nodes, on their names or on
+// how ONNX would spell them: a graph, and the one that is read from its file, have equal digests.
+// PLB_EUNSUPPORTED where it owns branches or loops.
+PLB_API PLB_MUST_USE plb_status plb_onnx_digest(const plb_graph *graph, uint64_t *out);
+
+typedef struct plb_onnx_written {
+    int64_t nodes, initializers, opset;
+    size_t size_bytes; // of the file, and of the one beside it
+    bool external;     // whether values are in "PATH.data"
+} plb_onnx_written;
+
+// Writes an inference program, at its extents, with the values that its variables have; the file
+// appears whole or not at all. `external` puts the values into a file beside it, which also happens
+// where one file could not hold them. PLB_EUNSUPPORTED names the node that ONNX has no op for.
+PLB_API PLB_MUST_USE plb_status plb_onnx_write(const plb_graph *graph, const char *path,
+                                               bool external, plb_onnx_written *out);
+
 // Reads one tensor, in the form in which ONNX's test cases keep inputs and outputs. The values are
 // *memory's, which the caller frees with plb_free.
 PLB_API PLB_MUST_USE plb_status plb_onnx_read_tensor(const char *path, plb_tensor *out,

@@ -113,6 +113,13 @@ static const plb_flag *find_flag(const plb_flag *flags, size_t count, const char
     return NULL;
 }
 
+static const plb_flag *find_letter(const plb_flag *flags, size_t count, char letter) {
+    for (size_t i = 0; i < count; i++) {
+        if (flags[i].letter == letter) return &flags[i];
+    }
+    return NULL;
+}
+
 static plb_status fail_unknown(const plb_flag *flags, size_t count, const char *word) {
     const char *names[MAX_FLAGS];
     size_t known = count < MAX_FLAGS ? count : MAX_FLAGS;
@@ -135,6 +142,7 @@ static plb_status parse_flag(const plb_flag *flags, size_t count, void *options,
     size_t length = equals ? (size_t)(equals - word) : strlen(word);
     const plb_flag *flag = NULL;
     if (length > 2 && word[1] == '-') flag = find_flag(flags, count, word + 2, length - 2);
+    if (length == 2) flag = find_letter(flags, count, word[1]);
     if (!flag) return fail_unknown(flags, count, word);
     if (flag->kind == PLB_FLAG_SWITCH) {
         if (equals) return plb_fail(PLB_EINVAL, "--%s takes no value", flag->name);

@@ -31,6 +31,7 @@ typedef enum plb_flag_kind {
 
 typedef struct plb_flag {
     const char *name; // "batch" for --batch
+    char letter;      // 'o' for -o as well; 0: none
     plb_flag_kind kind;
     size_t offset;        // of the field in the options struct
     const char *value;    // what the help calls the value, "N"; the words of a choice

@@ -141,14 +141,21 @@ plb_status plb_cli_onnx_describe(const char *path, const char *dims, plb_json *j
     }
     if (!status) {
         plb_onnx_costs c = plb_onnx_costs_of(m.graph);
+        uint64_t digest = 0;
+        char hash[24];
+        bool hashed = !plb_onnx_needs_interp(m.graph);
+        if (hashed) status = plb_onnx_digest(m.graph, &digest);
+        snprintf(hash, sizeof hash, "%016" PRIx64, digest);
         tell_ends(&m, json);
         if (json) {
             plb_json_int(json, "parameters", c.parameters);
             plb_json_double(json, "forward_flops", c.flops);
+            if (hashed) plb_json_string(json, "graph", hash);
             plb_json_string(json, "level", plb_onnx_needs_interp(m.graph) ? "interp" : "plan");
         } else {
             plb_print("parameters   %" PRId64 "\nforward      %s\n", c.parameters,
                       plb_show_flops(c.flops).text);
+            if (hashed) plb_print("graph        %s\n", hash);
             if (plb_onnx_needs_interp(m.graph)) {
                 plb_print("It branches or loops on data, which only level interp runs.\n");
             }

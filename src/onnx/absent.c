@@ -4,7 +4,7 @@
 #include "plumb/onnx.h"
 
 static plb_status absent(void) {
-    return plb_fail(PLB_EMISSING, "this build of Plumb reads no ONNX (it was made without "
+    return plb_fail(PLB_EMISSING, "this build of Plumb has no ONNX (it was made without "
                                   "protobuf-c or the schema: see docs/dependencies.md)");
 }
 
@@ -86,6 +86,19 @@ plb_onnx_costs plb_onnx_costs_of(const plb_graph *graph) {
 bool plb_onnx_served(int index, const char **name, int64_t *since, const char **note) {
     (void)index, (void)name, (void)since, (void)note;
     return false;
+}
+
+plb_status plb_onnx_digest(const plb_graph *graph, uint64_t *out) {
+    (void)graph;
+    *out = 0;
+    return absent();
+}
+
+plb_status plb_onnx_write(const plb_graph *graph, const char *path, bool external,
+                          plb_onnx_written *out) {
+    (void)graph, (void)path, (void)external;
+    *out = (plb_onnx_written){0};
+    return absent();
 }
 
 plb_status plb_onnx_read_tensor(const char *path, plb_tensor *out, void **memory) {

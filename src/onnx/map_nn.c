@@ -228,6 +228,14 @@ plb_status plb_onnx_map_gemm(plb_onnx_node *n) {
     plb_matmul_attrs attrs = {.trans_a = plb_onnx_int(n, "transA", 0) != 0,
                               .trans_b = plb_onnx_int(n, "transB", 0) != 0};
     double alpha = plb_onnx_float(n, "alpha", 1), beta = plb_onnx_float(n, "beta", 1);
+    plb_shape w = plb_onnx_type(n, 1).shape, c = plb_onnx_type(n, 2).shape;
+    bool bias = plb_onnx_given_in(n, 2) && alpha == 1 && beta == 1 && w.rank == 2 && c.rank == 1 &&
+                c.dim[0] == w.dim[attrs.trans_b ? 0 : 1] &&
+                plb_dtype_is_float(plb_onnx_type(n, 0).dtype);
+    if (bias) {
+        n->out[0] = plb_emit(g, PLB_OP_matmul, n->in, 3, &attrs);
+        return PLB_OK;
+    }
     plb_value y = scaled(g, product(g, n->in[0], n->in[1], &attrs), alpha);
     if (plb_onnx_given_in(n, 2)) y = plb_add(g, y, scaled(g, n->in[2], beta));
     n->out[0] = y;
@@ -480,7 +488,9 @@ plb_status plb_onnx_map_layer_norm(plb_onnx_node *n) {
     PLB_TRY(norm_axes(n, &first, &set, &tail));
     plb_value affine[2] = {n->in[1], plb_onnx_in(n, 2)};
     for (int i = 0; i < 2; i++) {
-        if (affine[i] != PLB_NONE) affine[i] = plb_expand(g, affine[i], &tail);
+        if (affine[i] == PLB_NONE) continue;
+        plb_shape shape = plb_value_shape(g, affine[i]);
+        if (!plb_shape_equal(&shape, &tail)) affine[i] = plb_expand(g, affine[i], &tail);
     }
     n->out[0] = plb_layer_norm(g, n->in[0], affine[0], affine[1], tail.rank, eps);
     if (n->n_out < 2) return PLB_OK;

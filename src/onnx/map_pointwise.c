@@ -63,6 +63,10 @@ plb_status plb_onnx_map_selu(plb_onnx_node *n) {
 
 plb_status plb_onnx_map_hard_sigmoid(plb_onnx_node *n) {
     double alpha = plb_onnx_float(n, "alpha", 0.2), beta = plb_onnx_float(n, "beta", 0.5);
+    if ((float)alpha == 1.0f / 6 && beta == 0.5) { // as PyTorch defines it
+        n->out[0] = plb_hardsigmoid(n->graph, n->in[0]);
+        return PLB_OK;
+    }
     n->out[0] = plb_clamp(n->graph, plb_affine(n->graph, n->in[0], alpha, beta), 0, 1);
     return PLB_OK;
 }
