@@ -52,7 +52,7 @@ static plb_status read_command(finder *f, const json_t *list, plb_stack *stack) 
 }
 
 static plb_status read_environment(finder *f, json_t *object, plb_stack *stack) {
-    const char **list = plb_arena_alloc(f->arena, (json_object_size(object) + 1) * sizeof *list);
+    const char **list = plb_arena_alloc(f->arena, (json_object_size(object) + 2) * sizeof *list);
     size_t n = 0;
     const char *key;
     json_t *value;
@@ -64,6 +64,8 @@ static plb_status read_environment(finder *f, json_t *object, plb_stack *stack) 
         list[n] = plb_arena_printf(f->arena, "%s=%s", key, json_string_value(value));
         if (!list[n++]) return no_memory();
     }
+    list[n] = plb_arena_printf(f->arena, "PLUMB_PROGRAM=%s", f->plumb);
+    if (!list[n++]) return no_memory();
     stack->environment = list;
     return PLB_OK;
 }

@@ -209,9 +209,9 @@ const plb_command plb_cmd_stacks = {
         "computes mnist_cnn as the reference does, or removes it.\n\n"
         "add torch makes a private Python environment and installs PyTorch in the\n"
         "version that this release was tested with; it serves torch-eager, torch-script,\n"
-        "torch-compile and torch-cudagraph. onnxruntime and openvino use it to export\n"
-        "models; libtorch compiles a worker against its C++ library. With --python a stack\n"
-        "runs in an environment that exists already, in whatever versions it has.\n\n"
+        "torch-compile and torch-cudagraph; libtorch compiles a worker against its C++\n"
+        "library. onnxruntime and openvino run ONNX files that plumb writes. With --python a\n"
+        "stack runs in an environment that exists already, in whatever versions it has.\n\n"
         "Stacks live in $XDG_DATA_HOME/plumb/stacks, else ~/.local/share/plumb/stacks, one\n"
         "folder each; others are found in the folders that PLUMB_STACKS names. What is\n"
         "interrupted leaves everything as it was.",

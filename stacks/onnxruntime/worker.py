@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onnxruntime: ONNX Runtime on a model that PyTorch exported.
+"""onnxruntime: ONNX Runtime on a model that plumb wrote as an ONNX file.
 
 Inputs and outputs are bound once, to memory that is there: the calls of region `latency` copy
 nothing and allocate nothing of their own. Region `host` is the ordinary call with numpy arrays.
@@ -30,8 +30,7 @@ class OrtSession(Session):
         self.inputs = inputs
         begin = time.perf_counter_ns()
         path = exports.cached({"format": "onnx", "model": case.model, "weights": case.weights,
-                               "batch": case.batch, "size": case.size, "classes": case.classes,
-                               "channels": case.inputs["x"].shape[1]})
+                               "batch": case.batch, "size": case.size, "classes": case.classes})
         self.export_ns = time.perf_counter_ns() - begin
         self.options = self.make_options()
         try:
@@ -77,7 +76,7 @@ class OrtSession(Session):
     def bind(self, slot):
         binding = self.session.io_binding()
         binding.bind_ortvalue_input("x", self.x[slot])
-        binding.bind_ortvalue_output("output", self.out[slot])
+        binding.bind_ortvalue_output(self.session.get_outputs()[0].name, self.out[slot])
         return binding
 
     def take(self, slots):
@@ -101,7 +100,7 @@ class OrtSession(Session):
         return call
 
     def on_host(self, slot):
-        run, names, feed = self.session.run, ["output"], {"x": self.numpy[slot]}
+        run, names, feed = self.session.run, None, {"x": self.numpy[slot]}
         return lambda: run(names, feed)
 
     def results(self, out):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""openvino: OpenVINO on the processor, on a model that PyTorch exported.
+"""openvino: OpenVINO on the processor, on a model that plumb wrote as an ONNX file.
 
 One stream, one request in flight. Each batch has a request whose input and output tensors are
 memory that is there, so that the calls of region `latency` copy nothing. Region `host` is the
@@ -31,8 +31,7 @@ class OpenVinoSession(Session):
         self.inputs = inputs
         begin = time.perf_counter_ns()
         path = exports.cached({"format": "onnx", "model": case.model, "weights": case.weights,
-                               "batch": case.batch, "size": case.size, "classes": case.classes,
-                               "channels": case.inputs["x"].shape[1]})
+                               "batch": case.batch, "size": case.size, "classes": case.classes})
         self.export_ns = time.perf_counter_ns() - begin
         try:
             model = core.read_model(path)

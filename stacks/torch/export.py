@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a model with its weights for other stacks, at one shape:
+"""Writes a model with its weights for other stacks, at one shape, as TorchScript (traced, not
+frozen):
 
-    export.py '{"format":"onnx","path":…,"model":…,"weights":…,"batch":…,"size":…,"classes":…}'
+    export.py '{"path":…,"model":…,"weights":…,"batch":…,"size":…,"classes":…,"channels":…}'
 
-format: onnx, or script (TorchScript, traced, not frozen). Evaluation mode, f32. A failure is one
-line on standard error that begins with "export: ", and status 1.
+Evaluation mode, f32. A failure is one line on standard error that begins with "export: ", and
+status 1.
 """
 import json
 import pathlib
@@ -32,13 +33,8 @@ def export(wanted):
         raise ValueError(f"{wanted['weights']}: no tensor {(missing + unknown)[0]}")
     model.eval()
     x = torch.zeros(wanted["batch"], wanted["channels"], wanted["size"], wanted["size"])
-    if wanted["format"] == "script":
-        with torch.no_grad():
-            torch.jit.save(torch.jit.trace(model, x, check_trace=False), wanted["path"])
-        return
-    # The exporter without dynamo: the other one needs a package more and gives the same graph.
-    torch.onnx.export(model, (x,), wanted["path"], input_names=["x"], output_names=["output"],
-                      dynamo=False)
+    with torch.no_grad():
+        torch.jit.save(torch.jit.trace(model, x, check_trace=False), wanted["path"])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX Runtime and OpenVINO compute what PyTorch in f64 does, on models that PyTorch exports once;
+"""ONNX Runtime and OpenVINO compute what PyTorch in f64 does, on models that plumb writes once;
 they refuse what they may refuse and nothing else."""
 import os
 import sys
@@ -12,6 +12,7 @@ harness.need("torch", "torchvision", "safetensors", "onnx", "onnxruntime", "open
 
 from driver import Worker, WorkerError  # noqa: E402
 
+PLUMB = os.path.abspath(os.environ.get("PLUMB", "build/plumb"))
 STACKS = ("onnxruntime", "openvino")
 CASES = [("mnist_cnn", "infer", 28, {}), ("resnet18", "infer", 64, {})]
 
@@ -21,7 +22,7 @@ SHARED = ""  # the folder of exported models that all tests share, as all starts
 
 def worker_of(stack, _folder, **environment):
     return Worker(harness.python_worker(stack, stack),
-                  environment={"PLUMB_CACHE": SHARED, **environment})
+                  environment={"PLUMB_CACHE": SHARED, "PLUMB_PROGRAM": PLUMB, **environment})
 
 
 def test_exports_once(folder):
@@ -99,7 +100,7 @@ def test_refusals(folder):
                 raise AssertionError("inference has no state")
         finally:
             worker.kill()
-    worker = worker_of("onnxruntime", folder, PLUMB_TORCH_PYTHON="/usr/bin/false")
+    worker = worker_of("onnxruntime", folder, PLUMB_PROGRAM="/usr/bin/false")
     try:
         worker.ask("hello", protocol=1)
         harness.refused(worker, "export", lambda: infer.load(worker))

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models exported by PyTorch for stacks that read files: once a shape and weights, then cached.
+"""Models as files for stacks that read files: once a shape and weights, then cached.
 
-Who exports: the Python that PLUMB_TORCH_PYTHON names, else the worker's own if it has torch, else
-that of the stack torch-eager beside this one. PLUMB_CACHE names the folder to keep files in.
-Nothing here is timed as the stack's own loading.
+ONNX files are written by the plumb that started the worker (PLUMB_PROGRAM), TorchScript by PyTorch:
+by the Python that PLUMB_TORCH_PYTHON names, else the worker's own if it has torch, else that of the
+stack torch-eager beside this one. PLUMB_CACHE names the folder to keep files in. Nothing here is
+timed as the stack's own loading.
 """
 import hashlib
 import importlib.util
@@ -29,8 +30,8 @@ def torch_python():
         with open("../torch-eager/stack.json", encoding="utf-8") as file:
             return json.load(file)["command"][0]
     except (OSError, ValueError, KeyError, IndexError):
-        raise Refused("export", "PyTorch exports the models that this stack runs, and is not "
-                      "there: plumb stacks add torch") from None
+        raise Refused("export", "PyTorch exports the TorchScript that this stack runs, and is "
+                      "not there: plumb stacks add torch") from None
 
 
 def digest_of(path):
@@ -48,11 +49,26 @@ def torch_version():
     return run.stdout.strip()
 
 
+def plumb_program():
+    program = os.environ.get("PLUMB_PROGRAM")
+    if program and os.access(program, os.X_OK):
+        return program
+    raise Refused("export", "plumb writes the ONNX files that this stack runs: PLUMB_PROGRAM does "
+                  f"not name it (found {program!r})")
+
+
+def exporter(wanted):
+    """What makes the file, and with it whether an older one is still good."""
+    if wanted["format"] == "onnx":
+        info = os.stat(plumb_program())
+        return {"size": info.st_size, "changed": info.st_mtime_ns}
+    sources = [digest_of(EXPORTER), digest_of(EXPORTER.with_name("models.py"))]
+    return {"torch": torch_version(), "sources": sources}
+
+
 def cached(wanted):
     """The path of an exported file. `wanted`: what export.py reads, without the path."""
-    sources = [digest_of(EXPORTER), digest_of(EXPORTER.with_name("models.py"))]
-    key = {**wanted, "weights": digest_of(wanted["weights"]), "torch": torch_version(),
-           "sources": sources}
+    key = {**wanted, "weights": digest_of(wanted["weights"]), "by": exporter(wanted)}
     name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
     folder = os.path.join(os.environ.get("PLUMB_CACHE") or tempfile.gettempdir(), "exports")
     os.makedirs(folder, exist_ok=True)
@@ -74,15 +90,22 @@ def cached(wanted):
 
 
 def export(wanted):
-    run = subprocess.run([torch_python(), str(EXPORTER), json.dumps(wanted)], check=False,
-                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                         stderr=subprocess.PIPE, text=True, errors="replace",
+    command = write_onnx(wanted) if wanted["format"] == "onnx" else [
+        torch_python(), str(EXPORTER), json.dumps(wanted)]
+    run = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                         stdout=subprocess.DEVNULL, text=True, errors="replace",
                          env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
     sys.stderr.write(run.stderr)
     if run.returncode != 0:
-        lines = [line for line in run.stderr.splitlines() if line.startswith("export: ")]
-        reason = lines[-1][len("export: "):] if lines else f"ended with {run.returncode}"
-        raise Refused("export", reason)
+        lines = [line.partition(": ")[2] for line in run.stderr.splitlines()
+                 if line.startswith(("export: ", "plumb: "))]
+        raise Refused("export", lines[-1] if lines else f"ended with {run.returncode}")
+
+
+def write_onnx(wanted):
+    numbers = [f"--{name}={wanted[name]}" for name in ("batch", "size", "classes")]
+    return [plumb_program(), "export-onnx", wanted["model"], "--weights", wanted["weights"],
+            "--output", wanted["path"], *numbers]
 
 
 def make_room(folder, newest):
