@@ -16,9 +16,10 @@
 #include "cli/profile_trace.h"
 
 typedef struct profile_flags {
-    const char *sort, *group, *classes, *graph_nodes, *trace, *output;
+    const char *sort, *group, *classes, *graph_nodes, *trace, *output, *window;
     int64_t top, trace_mib, sample_ms;
-    bool api, ranges, strict, host_only;
+    double delay_s, limit_s;
+    bool api, ranges, cost, strict, host_only;
 } profile_flags;
 
 #define FLAG(flag, what, field) \
@@ -35,8 +36,16 @@ static const plb_flag flags[] = {
     {FLAG("api", SWITCH, api),
      .help = "record every call of CUDA; a launch-bound program loses up to half its speed"},
     {FLAG("ranges", SWITCH, ranges), .help = "record the NVTX ranges that the program marks"},
-    {FLAG("graph-nodes", CHOICE, graph_nodes), .value = "on|off", .fallback = "on",
-     .help = "off: a launch of a graph is one piece of work: cheaper"},
+    {FLAG("graph-nodes", CHOICE, graph_nodes), .value = "auto|on|off", .fallback = "auto",
+     .help = "off: a launch of a graph is one piece of work; auto: once they are very many"},
+    {FLAG("delay", DOUBLE, delay_s), .value = "S", .low = 0, .high = 1e6, .fallback = "0",
+     .help = "record only from S seconds after the program's first use of CUDA"},
+    {FLAG("time-limit", DOUBLE, limit_s), .value = "S", .low = 0, .high = 1e6, .fallback = "0",
+     .help = "record for S seconds; 0: to the end"},
+    {FLAG("range", CHOICE, window), .value = "all|profiler-api", .fallback = "all",
+     .help = "profiler-api: only between the program's cudaProfilerStart and Stop"},
+    {FLAG("cost", SWITCH, cost),
+     .help = "record every other 0.4 s, and tell how much slower the program is meanwhile"},
     {FLAG("trace", FILE, trace), .value = "FILE",
      .help = "write every record for ui.perfetto.dev, as Chrome's trace format"},
     {FLAG("trace-limit", INT, trace_mib), .value = "MIB", .min = 1, .max = 1 << 20,
@@ -113,7 +122,7 @@ typedef struct job {
     const profile_flags *flags;
     plb_call *call;
     char **command; // its words, NULL at the end
-    char folder[PATH_MAX], library[PATH_MAX], words[128];
+    char folder[PATH_MAX], library[PATH_MAX], words[192];
     int output; // where the report goes, or -1
     plb_kernel_classes *classes;
     plb_command_result run;
@@ -141,9 +150,16 @@ static plb_status prepare(job *j) {
         j->output = open(f->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
         if (j->output < 0) return plb_fail_errno("%s", f->output);
     }
-    snprintf(j->words, sizeof j->words, "%s%s%strace=%lld", f->api ? "calls," : "",
-             f->ranges ? "ranges," : "", strcmp(f->graph_nodes, "off") == 0 ? "graphs," : "",
-             f->trace ? (long long)f->trace_mib << 20 : 0LL);
+    if (f->cost && (f->delay_s > 0 || f->limit_s > 0 || strcmp(f->window, "all") != 0))
+        return plb_fail(PLB_EINVAL, "--cost measures the whole run: without --delay, --time-limit "
+                                    "and --range");
+    snprintf(j->words, sizeof j->words, "%s%s%s%s%s%strace=%lld,delay=%lld,limit=%lld",
+             f->api ? "calls," : "", f->ranges ? "ranges," : "", f->cost ? "cost," : "",
+             strcmp(f->graph_nodes, "off") == 0 ? "graphs," : "",
+             strcmp(f->graph_nodes, "on") == 0 ? "nodes," : "",
+             strcmp(f->window, "all") == 0 ? "" : "program,",
+             f->trace ? (long long)f->trace_mib << 20 : 0LL, (long long)(1e3 * f->delay_s),
+             (long long)(1e3 * f->limit_s));
     return PLB_OK;
 }
 
@@ -154,6 +170,7 @@ static plb_status run_command(job *j) {
                                          .words = j->words,
                                          .cupti = getenv("PLUMB_PROBE_CUPTI"),
                                          .ranges = f->ranges,
+                                         .preload = true,
                                          .sample_ms = f->sample_ms};
     PLB_TRY(plb_command_run(&options, j->command, &j->run));
     return j->run.started ? PLB_OK : plb_fail(PLB_EINVAL, "%s", j->run.error_text);

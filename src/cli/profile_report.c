@@ -88,6 +88,25 @@ static void print_named(const plb_profile_report *r, const plb_profile_named *ro
                   (double)row[i].max_ns / 1e3, row[i].name);
 }
 
+static void print_ranges(const plb_profile_report *r) {
+    const plb_profile *p = r->profile;
+    int64_t outside_ns = 0;
+    for (int i = 0; i < p->processes; i++) outside_ns += p->process[i]->outside_ranges_ns;
+    if (!p->ranges) return;
+    plb_print("\n%9s%12s%12s%12s%10s  %s\n", "calls", "host ms", "device ms", "self dev ms",
+              "work", "ranges that the program marked, and what they launched");
+    for (int i = 0; i < rows(r, p->ranges); i++) {
+        const plb_profile_range *a = &p->range[i];
+        plb_print("%9" PRId64 "%12.3f%12.3f%12.3f%10" PRId64 "  %*s%s\n", a->calls, ms(a->total_ns),
+                  ms(a->device_ns), ms(a->self_device_ns), a->device_work, 2 * a->depth, "",
+                  a->name);
+    }
+    if (rows(r, p->ranges) < p->ranges)
+        plb_print("%9s %d more ranges: --top 0 shows all\n", "", p->ranges - rows(r, p->ranges));
+    if (outside_ns)
+        plb_print("%9s%12s%12.3f%12s%10s  (launched in no range)\n", "", "", ms(outside_ns), "", "");
+}
+
 static const char *const copy_names[PLB_COPY_COUNT] = {
     "to the device", "to the host", "inside a device", "between devices", "on the host", "other"};
 
@@ -208,7 +227,7 @@ void plb_profile_print(const plb_profile_report *r) {
     print_named(r, p->class, p->classes, "class of kernels");
     print_copies(p);
     print_named(r, p->call, p->calls, "calls of CUDA (time of the host)");
-    print_named(r, p->range, p->ranges, "ranges that the program marked (time of the host)");
+    print_ranges(r);
     print_advice(p);
     if (r->run) print_host(r->run, r->top);
     if (r->run) print_cards(r->run);
@@ -362,6 +381,25 @@ static void json_named(const char *key, const plb_profile_named *row, int count,
     plb_json_end(json);
 }
 
+static void json_ranges(const plb_profile *p, plb_json *json) {
+    plb_json_begin_array(json, "ranges");
+    for (int i = 0; i < p->ranges; i++) {
+        const plb_profile_range *a = &p->range[i];
+        plb_json_begin_object(json, NULL);
+        plb_json_string(json, "name", a->name);
+        plb_json_int(json, "depth", a->depth);
+        plb_json_int(json, "calls", a->calls);
+        plb_json_double(json, "total_ms", ms(a->total_ns));
+        plb_json_double(json, "min_ms", ms(a->min_ns));
+        plb_json_double(json, "max_ms", ms(a->max_ns));
+        plb_json_double(json, "device_ms", ms(a->device_ns));
+        plb_json_double(json, "self_device_ms", ms(a->self_device_ns));
+        plb_json_int(json, "device_work", a->device_work);
+        plb_json_end(json);
+    }
+    plb_json_end(json);
+}
+
 static void json_host(const plb_command_result *c, plb_json *json) {
     plb_json_begin_object(json, "cpu");
     plb_json_double(json, "user_seconds", seconds_of(c->use.ru_utime));
@@ -439,6 +477,7 @@ static void json_probe(const plb_profile *p, plb_json *json) {
         plb_json_string(json, "reason", s->reason[0] ? s->reason : NULL);
         plb_json_int(json, "cupti_version", s->cupti_version);
         plb_json_int(json, "records", s->records);
+        plb_json_double(json, "recorded_ms", ms(s->recorded_ns));
         plb_json_double(json, "program_threads_ms", ms(s->probe_app_ns));
         plb_json_double(json, "own_ms", ms(s->probe_ns));
         plb_json_double(json, "cupti_ms", ms(s->cupti_ns));
@@ -471,7 +510,7 @@ void plb_profile_json(const plb_profile_report *r, plb_json *json) {
     plb_json_end(json);
     json_named("classes", p->class, p->classes, json);
     json_named("api", p->call, p->calls, json);
-    json_named("ranges", p->range, p->ranges, json);
+    json_ranges(p, json);
     json_advice(p, json);
     if (r->run) json_host(r->run, json);
     if (r->run) json_cards(r->run, json);

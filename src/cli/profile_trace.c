@@ -53,18 +53,33 @@ static const char *name_of(const writer *w, const plb_trace_record *r, char *tex
     return text[0] ? text : "(no name)";
 }
 
+// The categories that torch.profiler uses, which other tools know.
+static const char *category_of(const plb_trace_record *r) {
+    switch (r->kind) {
+    case PLB_RECORD_KERNEL: return "kernel";
+    case PLB_RECORD_COPY: return "gpu_memcpy";
+    case PLB_RECORD_SET: return "gpu_memset";
+    case PLB_RECORD_GRAPH: return "graph";
+    case PLB_RECORD_CALL: return "cuda_call";
+    default: return "user_annotation";
+    }
+}
+
 static plb_status put_record(writer *w, const plb_trace_record *r) {
     char name[2048];
     plb_json json = {.compact = true};
     plb_json_begin_object(&json, NULL);
     plb_json_string(&json, "ph", "X");
     plb_json_string(&json, "name", name_of(w, r, name, sizeof name));
+    plb_json_string(&json, "cat", category_of(r));
     plb_json_double(&json, "ts", (double)(r->start_ns - w->zero_ns) / 1e3);
     plb_json_double(&json, "dur", (double)(r->end_ns - r->start_ns) / 1e3);
     plb_json_int(&json, "pid", process_of(w, r));
     plb_json_int(&json, "tid", r->track);
     plb_json_begin_object(&json, "args");
     plb_json_int(&json, "correlation", r->correlation);
+    if (!is_host(r)) plb_json_int(&json, "device", r->device);
+    if (!is_host(r)) plb_json_int(&json, "stream", r->track);
     if (r->bytes) plb_json_int(&json, "bytes", r->bytes);
     if (r->kind == PLB_RECORD_KERNEL) {
         snprintf(name, sizeof name, "%d,%d,%d x %d,%d,%d", r->grid[0], r->grid[1], r->grid[2],

@@ -23,7 +23,13 @@ static void set_environment(const plb_command_options *o) {
     setenv("PLUMB_PROBE_DIR", o->folder, 1);
     setenv("PLUMB_PROBE_OPTIONS", o->words ? o->words : "", 1);
     if (o->cupti) setenv("PLUMB_PROBE_CUPTI", o->cupti, 1);
-    if (o->ranges) setenv("NVTX_INJECTION64_PATH", o->cupti ? o->cupti : "libcupti.so.13", 1);
+    if (o->ranges) setenv("NVTX_INJECTION64_PATH", o->library, 1);
+    if (!o->preload) return;
+    const char *before = getenv("LD_PRELOAD");
+    char list[4096];
+    snprintf(list, sizeof list, "%s%s%s", o->library, before && *before ? ":" : "",
+             before ? before : "");
+    setenv("LD_PRELOAD", list, 1);
 }
 
 // Waits for `go` so that counters are in place, then becomes the program. What stops it from that

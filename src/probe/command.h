@@ -22,7 +22,8 @@ typedef struct plb_command_options {
     const char *folder;  // where the probe's files go; it exists
     const char *words;   // PLUMB_PROBE_OPTIONS
     const char *cupti;   // NULL, or a CUPTI to load instead of the process's
-    bool ranges;         // let NVTX find CUPTI
+    bool ranges;         // let NVTX find the probe
+    bool preload;        // load the probe before all others: it then sees other profilers come
     int64_t sample_ms;   // between two looks at threads and cards
 } plb_command_options;
 

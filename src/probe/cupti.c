@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/core/status.h"
 #include "base/core/symbol.h"
@@ -29,22 +30,60 @@ static plb_status find_all(void *library, plb_cupti *out) {
             return plb_fail(PLB_EMISSING, "CUPTI has no %s", needed[i].name);
     plb_find_symbol(library, "cuptiActivityEnableRuntimeApi", &out->enable_runtime_call);
     plb_find_symbol(library, "cuptiActivityEnableDriverApi", &out->enable_driver_call);
+    plb_find_symbol(library, "cuptiSubscribe", &out->subscribe);
+    plb_find_symbol(library, "cuptiUnsubscribe", &out->unsubscribe);
+    plb_find_symbol(library, "cuptiEnableCallback", &out->enable_callback);
+    plb_find_symbol(library, "cuptiSetThreadIdType", &out->set_thread_id_type);
     return PLB_OK;
+}
+
+static const char *const names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so"};
+enum { NAMES = sizeof names / sizeof *names };
+
+static void *open_in(const char *folder, int length, const char *below) {
+    char path[1024];
+    for (int i = 0; i < NAMES; i++) {
+        snprintf(path, sizeof path, "%.*s%s/%s", length, folder, below, names[i]);
+        void *library = access(path, R_OK) == 0 ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+        if (library) return library;
+    }
+    return NULL;
+}
+
+// Beside the CUDA libraries that the process has mapped: what the program brought along is newer
+// or older than the system's, but fits it. Wheels for CUDA 12 have a folder a library.
+static void *open_beside_others(void) {
+    char line[1280];
+    void *library = NULL;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    if (!maps) return NULL;
+    while (!library && fgets(line, sizeof line, maps)) {
+        const char *path = strchr(line, '/');
+        const char *file = path ? strrchr(path, '/') : NULL;
+        if (!file || (strncmp(file, "/libcudart.so", 13) != 0 &&
+                      strncmp(file, "/libcublas.so", 13) != 0 &&
+                      strncmp(file, "/libnvrtc.so", 12) != 0))
+            continue;
+        library = open_in(path, (int)(file - path), "");
+        if (!library) library = open_in(path, (int)(file - path), "/../../cuda_cupti/lib");
+        if (!library) library = open_in(path, (int)(file - path), "/../extras/CUPTI/lib64");
+    }
+    fclose(maps);
+    return library;
 }
 
 // One that is mapped already comes first: two copies in one process disturb each other.
 static void *open_library(const char *file) {
-    static const char *const names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so"};
+    static const char *const toolkit[] = {"/usr/local/cuda/extras/CUPTI/lib64",
+                                          "/usr/local/cuda/lib64"};
+    void *library = NULL;
     if (file) return dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        void *library = dlopen(names[i], RTLD_NOW | RTLD_NOLOAD);
-        if (library) return library;
-    }
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-        if (library) return library;
-    }
-    return NULL;
+    for (int i = 0; i < NAMES && !library; i++) library = dlopen(names[i], RTLD_NOW | RTLD_NOLOAD);
+    if (!library) library = open_beside_others();
+    for (int i = 0; i < NAMES && !library; i++) library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    for (size_t i = 0; i < 2 && !library; i++)
+        library = open_in(toolkit[i], (int)strlen(toolkit[i]), "");
+    return library;
 }
 
 plb_status plb_cupti_load(const char *file, plb_cupti *out) {
@@ -52,7 +91,8 @@ plb_status plb_cupti_load(const char *file, plb_cupti *out) {
     void *library = open_library(file);
     if (!library)
         return plb_fail(PLB_EMISSING,
-                        "no CUPTI: looked for %s in the process and the loader's path",
+                        "no CUPTI: looked for %s in the process, beside its CUDA libraries, in the "
+                        "loader's path and in /usr/local/cuda",
                         file ? file : "libcupti.so.13, libcupti.so.12");
     PLB_TRY(find_all(library, out));
     Dl_info info;
@@ -121,6 +161,7 @@ static void decode_kernel(const void *r, plb_record *out) {
                         .device = u32(r, 40),
                         .stream = u32(r, 48),
                         .correlation = u32(r, 92),
+                        .grid_number = i64(r, 96),
                         .name = text(r, 104),
                         .in_graph = i64(r, 144) != 0,
                         .registers = u16(r, 6),
@@ -236,14 +277,4 @@ bool plb_cupti_decode(const plb_cupti *cupti, const void *r, plb_record *out,
         return false;
     default: return false;
     }
-}
-
-bool plb_cupti_decode_mark(const void *r, plb_cupti_mark *out) {
-    enum { START = 1 << 1, END = 1 << 2 };
-    if (u32(r, 0) != PLB_CUPTI_MARKER || !(u32(r, 4) & (START | END))) return false;
-    *out = (plb_cupti_mark){.at_ns = i64(r, 8),
-                            .id = u32(r, 16),
-                            .begins = (u32(r, 4) & START) != 0,
-                            .name = text(r, 40)};
-    return true;
 }

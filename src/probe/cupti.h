@@ -18,7 +18,6 @@ typedef enum plb_cupti_kind {
     PLB_CUPTI_DRIVER = 4,
     PLB_CUPTI_RUNTIME = 5,
     PLB_CUPTI_KERNEL = 10, // "concurrent kernel": the other kind makes kernels wait for each other
-    PLB_CUPTI_MARKER = 12,
     PLB_CUPTI_OVERHEAD = 17,
     PLB_CUPTI_PEER_COPY = 22,
     PLB_CUPTI_MEMORY = 49,
@@ -30,6 +29,9 @@ enum { PLB_CUPTI_DOMAIN_DRIVER = 1, PLB_CUPTI_DOMAIN_RUNTIME = 2, PLB_CUPTI_QUEU
 typedef void (*plb_cupti_request)(uint8_t **buffer, size_t *size_bytes, size_t *max_records);
 typedef void (*plb_cupti_complete)(void *context, uint32_t stream, uint8_t *buffer,
                                    size_t size_bytes, size_t valid_bytes);
+
+// `data` begins with an int: 0 when the call begins, 1 when it has ended.
+typedef void (*plb_cupti_callback)(void *user, int domain, uint32_t id, const void *data);
 
 // Its functions; 0 means success. Those marked "may be NULL" came with later versions.
 typedef struct plb_cupti {
@@ -47,6 +49,11 @@ typedef struct plb_cupti {
     int (*callback_name)(int domain, uint32_t id, const char **name);
     int (*enable_runtime_call)(uint32_t id, uint8_t enable); // may be NULL
     int (*enable_driver_call)(uint32_t id, uint8_t enable);  // may be NULL
+    int (*subscribe)(void **subscriber, plb_cupti_callback callback, void *user); // may be NULL
+    int (*unsubscribe)(void *subscriber);                                         // may be NULL
+    int (*enable_callback)(uint32_t enable, void *subscriber, int domain,
+                           uint32_t id);  // may be NULL
+    int (*set_thread_id_type)(int type); // may be NULL
 } plb_cupti;
 
 // The CUPTI that this process has, or that its loader finds; `file` NULL or a library to load
@@ -61,14 +68,5 @@ bool plb_cupti_call_is_listed(const char *name);
 // kind is answered through `overhead_ns` instead. A call's name is asked from CUPTI.
 bool plb_cupti_decode(const plb_cupti *cupti, const void *record, plb_record *out,
                       int64_t *overhead_ns);
-
-// The mark of a range: where it begins, `begins`, its name; both with the range's id.
-typedef struct plb_cupti_mark {
-    int64_t at_ns;
-    uint32_t id;
-    bool begins;
-    const char *name;
-} plb_cupti_mark;
-bool plb_cupti_decode_mark(const void *record, plb_cupti_mark *out);
 
 #endif

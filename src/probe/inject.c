@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/core/clock.h"
@@ -21,47 +22,61 @@
 #include "probe/buffers.h"
 #include "probe/cupti.h"
 #include "probe/device_facts.h"
+#include "probe/nvtx.h"
+#include "probe/ranges.h"
+#include "probe/recording.h"
 #include "probe/spool.h"
 #include "probe/sum.h"
 #include "probe/trace.h"
 
 enum {
     SETTLE_MS = 500,
-    OPEN_RANGES = 4096, // ranges that have begun and not ended; more are not seen
-    RANGE_NAME_BYTES = 96,
+    BLOCK_MS = 400,          // of recording, and of none, when its cost is measured
+    GRAPH_NODES_A_SECOND = 50000, // a graph's kernels in a second beyond which it is seen as a whole
 };
-
-typedef struct open_range {
-    uint32_t id; // 0: free
-    int64_t start_ns;
-    char name[RANGE_NAME_BYTES];
-} open_range;
 
 typedef struct probe_options {
     char folder[512];
     char cupti[256];
-    bool all_calls, ranges, whole_graphs;
-    int64_t trace_bytes;
+    bool all_calls, ranges, whole_graphs, graph_nodes, follow_program, cost;
+    int64_t trace_bytes, delay_ms, limit_ms;
 } probe_options;
 
 static struct {
     atomic_bool armed;    // records are wanted; false in a forked child
-    pthread_mutex_t lock; // over everything below; never held across a call into CUPTI
+    pthread_mutex_t lock; // over the sums; never held across a call into CUPTI
     probe_options options;
     plb_cupti cupti;
+    plb_recording recording;
     plb_spool *spool;
     plb_sum *sum;
-    plb_trace *trace;
+    plb_ranges *ranges; // NULL: none were asked for
+    plb_trace *trace;   // NULL: the same
     uint32_t devices_told; // bit i: facts of device i are in the spool
-    open_range open[OPEN_RANGES];
+    int64_t graph_kernels, graph_kernels_before; // now, and when the thread last looked
+    plb_spool_block block;                       // what is being recorded, when cost is measured
     pthread_t thread;
     pthread_mutex_t wake_lock;
     pthread_cond_t wake;
     bool ending;
+    int64_t armed_ns;    // on CLOCK_MONOTONIC
     atomic_llong app_ns; // spent on the program's threads
 } probe = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake_lock = PTHREAD_MUTEX_INITIALIZER};
 
-// The variable's words, separated by commas: calls, ranges, graphs, trace=BYTES.
+static void read_word(probe_options *o, const char *word) {
+    if (strcmp(word, "calls") == 0) o->all_calls = true;
+    if (strcmp(word, "ranges") == 0) o->ranges = true;
+    if (strcmp(word, "graphs") == 0) o->whole_graphs = true;
+    if (strcmp(word, "nodes") == 0) o->graph_nodes = true;
+    if (strcmp(word, "program") == 0) o->follow_program = true;
+    if (strcmp(word, "cost") == 0) o->cost = true;
+    if (strncmp(word, "trace=", 6) == 0) o->trace_bytes = atoll(word + 6);
+    if (strncmp(word, "delay=", 6) == 0) o->delay_ms = atoll(word + 6);
+    if (strncmp(word, "limit=", 6) == 0) o->limit_ms = atoll(word + 6);
+}
+
+// The variable's words, separated by commas: calls, ranges, graphs, nodes, program, cost,
+// trace=BYTES, delay=MS, limit=MS.
 static void read_options(probe_options *options) {
     const char *folder = getenv("PLUMB_PROBE_DIR"), *cupti = getenv("PLUMB_PROBE_CUPTI");
     const char *words = getenv("PLUMB_PROBE_OPTIONS");
@@ -70,16 +85,7 @@ static void read_options(probe_options *options) {
     if (folder) snprintf(options->folder, sizeof options->folder, "%s", folder);
     if (cupti) snprintf(options->cupti, sizeof options->cupti, "%s", cupti);
     snprintf(copy, sizeof copy, "%s", words ? words : "");
-    while ((word = strtok_r(rest, ",", &rest))) {
-        if (strcmp(word, "calls") == 0)
-            options->all_calls = true;
-        else if (strcmp(word, "ranges") == 0)
-            options->ranges = true;
-        else if (strcmp(word, "graphs") == 0)
-            options->whole_graphs = true;
-        else if (strncmp(word, "trace=", 6) == 0)
-            options->trace_bytes = atoll(word + 6);
-    }
+    while ((word = strtok_r(rest, ",", &rest))) read_word(options, word);
 }
 
 static void step_aside(const char *reason) {
@@ -106,23 +112,61 @@ static plb_status create_files(void) {
     return plb_trace_create(path, probe.options.trace_bytes, &probe.trace);
 }
 
-static void read_range(const void *record) {
-    plb_cupti_mark mark;
-    if (!plb_cupti_decode_mark(record, &mark)) return;
-    uint32_t slot = mark.id & (OPEN_RANGES - 1);
-    open_range *open = &probe.open[slot];
-    if (mark.begins) {
-        open->id = mark.id, open->start_ns = mark.at_ns;
-        snprintf(open->name, sizeof open->name, "%s", mark.name);
-    } else if (open->id == mark.id) {
-        plb_record range = {.kind = PLB_RECORD_RANGE,
-                            .start_ns = open->start_ns,
-                            .end_ns = mark.at_ns,
-                            .name = open->name};
-        uint32_t name = plb_sum_record(probe.sum, &range);
-        if (probe.trace) plb_trace_write(probe.trace, &range, name);
-        open->id = 0;
+static int64_t cupti_now_ns(void) {
+    uint64_t now_ns = 0;
+    return probe.cupti.timestamp(&now_ns) ? 0 : (int64_t)now_ns;
+}
+
+static uint32_t thread_number(void) {
+    return (uint32_t)syscall(SYS_gettid);
+}
+
+// ---------------------------------------------------------------------------- the program's marks
+static void tell_range(bool ended, plb_record *range, uint32_t name) {
+    if (!ended || !probe.trace) return;
+    pthread_mutex_lock(&probe.lock);
+    range->thread = thread_number();
+    if (!plb_trace_write(probe.trace, range, name)) probe.spool->lost[PLB_LOST_TRACE]++;
+    pthread_mutex_unlock(&probe.lock);
+}
+
+static bool marks_count(void) {
+    return atomic_load(&probe.armed) && probe.ranges && atomic_load(&probe.recording.on);
+}
+
+static void on_push(const char *name) {
+    if (marks_count()) plb_ranges_push(probe.ranges, thread_number(), cupti_now_ns(), name);
+}
+
+static void on_pop(void) {
+    plb_record range;
+    uint32_t name;
+    if (!atomic_load(&probe.armed) || !probe.ranges) return;
+    bool ended = plb_ranges_pop(probe.ranges, thread_number(), cupti_now_ns(), &range, &name);
+    tell_range(ended, &range, name);
+}
+
+static uint64_t on_start(const char *name) {
+    return marks_count() ? plb_ranges_start(probe.ranges, cupti_now_ns(), name) : 0;
+}
+
+static void on_end(uint64_t id) {
+    plb_record range;
+    uint32_t name;
+    if (!atomic_load(&probe.armed) || !probe.ranges) return;
+    bool ended = plb_ranges_end(probe.ranges, id, cupti_now_ns(), &range, &name);
+    tell_range(ended, &range, name);
+}
+
+// ---------------------------------------------------------------------------- CUPTI's records
+// Ends and numbers of the first and last kernel since recording was last switched on.
+static void note_in_block(const plb_record *r) {
+    if (r->device != 0 || r->in_graph) return;
+    if (!probe.block.first_ns) {
+        probe.block.first_ns = r->end_ns, probe.block.first_number = r->grid_number;
     }
+    if (r->end_ns <= probe.block.last_ns) return;
+    probe.block.last_ns = r->end_ns, probe.block.last_number = r->grid_number;
 }
 
 static void read_record(const void *raw) {
@@ -130,10 +174,14 @@ static void read_record(const void *raw) {
     int64_t overhead_ns;
     if (!plb_cupti_decode(&probe.cupti, raw, &record, &overhead_ns)) {
         probe.spool->cupti_ns += overhead_ns;
-        if (probe.options.ranges) read_range(raw);
         return;
     }
     uint32_t name = plb_sum_record(probe.sum, &record);
+    if (probe.ranges) plb_ranges_record(probe.ranges, &record);
+    if (record.kind == PLB_RECORD_KERNEL) {
+        probe.graph_kernels += record.in_graph;
+        if (probe.options.cost) note_in_block(&record);
+    }
     if (probe.trace && record.kind != PLB_RECORD_MEMORY &&
         !plb_trace_write(probe.trace, &record, name))
         probe.spool->lost[PLB_LOST_TRACE]++;
@@ -182,27 +230,86 @@ static void settle(int all) {
     plb_sum_settle(probe.sum, all);
     if (probe.trace) plb_trace_flush(probe.trace);
     probe.spool->probe_app_ns = atomic_load(&probe.app_ns);
+    probe.spool->recorded_ns = plb_recording_time_ns(&probe.recording);
     probe.spool->settled_ns = plb_now_ns();
     probe.spool->probe_ns += probe.spool->settled_ns - begin_ns;
     pthread_mutex_unlock(&probe.lock);
 }
 
+// Too many kernels in graphs for a record each: from here on their launches are seen as wholes.
+static void mind_graphs(int64_t passed_ns) {
+    pthread_mutex_lock(&probe.lock);
+    int64_t came = probe.graph_kernels - probe.graph_kernels_before;
+    probe.graph_kernels_before = probe.graph_kernels;
+    pthread_mutex_unlock(&probe.lock);
+    if (probe.options.graph_nodes || atomic_load(&probe.recording.whole_graphs)) return;
+    if ((double)came * 1e9 < GRAPH_NODES_A_SECOND * (double)passed_ns) return;
+    if (!plb_recording_take_whole_graphs(&probe.recording)) return;
+    int64_t now_ns = cupti_now_ns();
+    pthread_mutex_lock(&probe.lock);
+    probe.spool->whole_graphs_ns = now_ns;
+    pthread_mutex_unlock(&probe.lock);
+}
+
+// Ends the block that was recorded, or begins one.
+static void turn_block(void) {
+    if (plb_recording_switch(&probe.recording, true)) return;
+    plb_recording_switch(&probe.recording, false);
+    probe.cupti.flush_all(1);
+    pthread_mutex_lock(&probe.lock);
+    plb_spool *s = probe.spool;
+    if (probe.block.first_ns && s->blocks < PLB_SPOOL_BLOCKS) s->block[s->blocks++] = probe.block;
+    probe.block = (plb_spool_block){0};
+    pthread_mutex_unlock(&probe.lock);
+}
+
+// Where the window opens or closes while the thread sleeps.
+static void mind_window(int64_t now_ns) {
+    const probe_options *o = &probe.options;
+    int64_t passed_ms = (now_ns - probe.armed_ns) / 1000000;
+    if (o->limit_ms && passed_ms >= o->delay_ms + o->limit_ms)
+        plb_recording_switch(&probe.recording, false);
+    else if (o->delay_ms && passed_ms >= o->delay_ms)
+        plb_recording_switch(&probe.recording, true);
+}
+
+static int64_t next_wake_ms(int64_t now_ns) {
+    const probe_options *o = &probe.options;
+    int64_t passed_ms = (now_ns - probe.armed_ns) / 1000000, wait_ms = SETTLE_MS;
+    const int64_t edges[] = {o->delay_ms, o->limit_ms ? o->delay_ms + o->limit_ms : 0};
+    if (o->cost) wait_ms = BLOCK_MS;
+    for (int i = 0; i < 2; i++)
+        if (edges[i] > passed_ms && edges[i] - passed_ms < wait_ms) wait_ms = edges[i] - passed_ms;
+    return wait_ms;
+}
+
+// True when the program ends.
+static bool sleep_ms(int64_t ms) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ms / 1000, until.tv_nsec += ms % 1000 * 1000000L;
+    if (until.tv_nsec >= 1000000000L) until.tv_sec++, until.tv_nsec -= 1000000000L;
+    pthread_mutex_lock(&probe.wake_lock);
+    while (!probe.ending)
+        if (pthread_cond_timedwait(&probe.wake, &probe.wake_lock, &until) == ETIMEDOUT) break;
+    bool ending = probe.ending;
+    pthread_mutex_unlock(&probe.wake_lock);
+    return ending;
+}
+
 static void *settle_often(void *unused) {
     (void)unused;
-    pthread_mutex_lock(&probe.wake_lock);
-    while (!probe.ending) {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += SETTLE_MS * 1000000L;
-        if (until.tv_nsec >= 1000000000L) until.tv_sec++, until.tv_nsec -= 1000000000L;
-        pthread_cond_timedwait(&probe.wake, &probe.wake_lock, &until);
-        if (probe.ending || !atomic_load(&probe.armed)) continue;
-        pthread_mutex_unlock(&probe.wake_lock);
+    int64_t before_ns = plb_now_ns();
+    while (!sleep_ms(next_wake_ms(plb_now_ns()))) {
+        if (!atomic_load(&probe.armed)) continue;
+        int64_t now_ns = plb_now_ns();
+        mind_window(now_ns);
         probe.cupti.flush_all(0);
         settle(0);
-        pthread_mutex_lock(&probe.wake_lock);
+        mind_graphs(now_ns - before_ns);
+        if (probe.options.cost) turn_block();
+        before_ns = now_ns;
     }
-    pthread_mutex_unlock(&probe.wake_lock);
     return NULL;
 }
 
@@ -227,6 +334,7 @@ static void at_exit(void) {
     pthread_cond_signal(&probe.wake);
     pthread_mutex_unlock(&probe.wake_lock);
     pthread_join(probe.thread, NULL);
+    if (probe.options.cost && atomic_load(&probe.recording.on)) turn_block();
     probe.cupti.flush_all(1);
     settle(1);
     atomic_store(&probe.armed, false);
@@ -238,52 +346,6 @@ static void at_exit(void) {
 // The locks may be held by threads that do not exist in the child: it never takes them.
 static void in_child(void) {
     atomic_store(&probe.armed, false);
-}
-
-static int enable_listed(int domain, int (*enable)(uint32_t id, uint8_t enable)) {
-    int count = 0;
-    const char *name;
-    if (!enable) return 0;
-    for (uint32_t id = 1; id < 2048; id++) {
-        if (probe.cupti.callback_name(domain, id, &name) || !name) continue;
-        if (plb_cupti_call_is_listed(name) && enable(id, 1) == 0) count++;
-    }
-    return count;
-}
-
-// What is wanted beside kernels and copies may be refused by an old CUPTI: less is seen then.
-static void enable_rest(void) {
-    plb_cupti *c = &probe.cupti;
-    c->enable(PLB_CUPTI_PEER_COPY);
-    c->enable(PLB_CUPTI_OVERHEAD);
-    c->enable(PLB_CUPTI_MEMORY);
-    if (probe.options.ranges) c->enable(PLB_CUPTI_MARKER);
-    if (probe.options.whole_graphs) c->enable(PLB_CUPTI_GRAPH);
-    if (probe.options.all_calls) {
-        c->enable(PLB_CUPTI_RUNTIME);
-        c->enable(PLB_CUPTI_DRIVER);
-    } else {
-        enable_listed(PLB_CUPTI_DOMAIN_RUNTIME, c->enable_runtime_call);
-        enable_listed(PLB_CUPTI_DOMAIN_DRIVER, c->enable_driver_call);
-    }
-}
-
-static plb_status cupti_failed(const char *what, int code) {
-    const char *text = NULL;
-    if (probe.cupti.result_string(code, &text) || !text) text = "no text";
-    return plb_fail(PLB_EMISSING, "%s: %s (%d)", what, text, code);
-}
-
-static plb_status enable_kinds(void) {
-    static const int needed[] = {PLB_CUPTI_KERNEL, PLB_CUPTI_MEMCPY, PLB_CUPTI_MEMSET};
-    int code = probe.cupti.register_callbacks(on_request, on_complete);
-    if (code) return cupti_failed("cuptiActivityRegisterCallbacks", code);
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
-        code = probe.cupti.enable(needed[i]);
-        if (code) return cupti_failed("cuptiActivityEnable", code);
-    }
-    enable_rest();
-    return PLB_OK;
 }
 
 // The same moment on both clocks, from the closest of a few pairs of readings.
@@ -301,14 +363,31 @@ static void read_clocks(plb_spool *spool) {
     }
 }
 
+static plb_status begin_recording(void) {
+    const probe_options *o = &probe.options;
+    int code = probe.cupti.register_callbacks(on_request, on_complete);
+    if (code)
+        return plb_fail(PLB_EMISSING, "cuptiActivityRegisterCallbacks: error %d of CUPTI", code);
+    probe.recording.cupti = &probe.cupti;
+    probe.recording.all_calls = o->all_calls, probe.recording.launch_calls = o->ranges;
+    atomic_store(&probe.recording.whole_graphs, o->whole_graphs);
+    // Threads by the system's number, as marks have it.
+    if (probe.cupti.set_thread_id_type) probe.cupti.set_thread_id_type(1);
+    PLB_TRY(plb_recording_begin(&probe.recording, !o->delay_ms && !o->follow_program));
+    return o->follow_program ? plb_recording_follow_program(&probe.recording) : PLB_OK;
+}
+
 static plb_status arm(void) {
     PLB_TRY(plb_cupti_load(probe.options.cupti[0] ? probe.options.cupti : NULL, &probe.cupti));
     probe.spool->cupti_version = probe.cupti.version;
     probe.sum = plb_sum_new(probe.spool);
     if (!probe.sum) return plb_fail(PLB_ENOMEM, "no memory for the sums");
+    if (probe.options.ranges && !(probe.ranges = plb_ranges_new(probe.spool)))
+        return plb_fail(PLB_ENOMEM, "no memory for ranges");
     read_clocks(probe.spool);
+    probe.armed_ns = plb_now_ns();
     atomic_store(&probe.armed, true);
-    PLB_TRY(enable_kinds());
+    PLB_TRY(begin_recording());
     if (!start_thread()) return plb_fail(PLB_ENOMEM, "no thread for the probe");
     return PLB_OK;
 }
@@ -330,4 +409,35 @@ PLB_API int InitializeInjection(void) {
     pthread_atfork(NULL, NULL, in_child);
     atexit(at_exit);
     return 1;
+}
+
+// NVTX loads us at the program's first mark, which may be before or after its first work.
+PLB_API int InitializeInjectionNvtx2(const void *(*get_table)(uint32_t id)) {
+    static const plb_nvtx_sink sink = {on_push, on_pop, on_start, on_end};
+    return plb_nvtx_take(get_table, &sink);
+}
+
+// For a program that measures what recording costs it: recording on (1) or off (0).
+PLB_API void plb_probe_switch(int on) {
+    if (!atomic_load(&probe.armed)) return;
+    plb_recording_switch(&probe.recording, on != 0);
+    if (!on) probe.cupti.flush_all(1);
+}
+
+// Another profiler wants CUPTI's records, of which there is one receiver: it shall have them. Where
+// this library was loaded before all others, the name means this function, and CUPTI's own is found
+// in CUPTI. What we were handed so far is counted; our sums end here.
+PLB_API int cuptiActivityRegisterCallbacks(plb_cupti_request request, plb_cupti_complete complete) {
+    plb_cupti cupti;
+    if (atomic_load(&probe.armed)) {
+        int64_t now_ns = cupti_now_ns();
+        plb_recording_end(&probe.recording);
+        probe.cupti.flush_all(1);
+        settle(1);
+        atomic_store(&probe.armed, false);
+        probe.spool->aside_ns = now_ns;
+        step_aside("another profiler took over CUPTI's records");
+    }
+    if (plb_cupti_load(probe.options.cupti[0] ? probe.options.cupti : NULL, &cupti)) return 999;
+    return cupti.register_callbacks(request, complete);
 }

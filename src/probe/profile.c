@@ -124,39 +124,111 @@ static plb_status add_named(merge *m, const plb_spool *s, const plb_spool_named 
     return PLB_OK;
 }
 
-static int count_rows(const plb_profile *p, const plb_spool_named *(*rows_of)(const plb_spool *),
-                      int n) {
-    int count = 0;
-    for (int i = 0; i < p->processes; i++) {
-        const plb_spool_named *rows = rows_of(p->process[i]);
-        for (int k = 0; k < n; k++) count += rows[k].hash != 0;
-    }
-    return count;
-}
-
-static const plb_spool_named *calls_of(const plb_spool *s) {
-    return s->call;
-}
-
-static const plb_spool_named *ranges_of(const plb_spool *s) {
-    return s->range;
-}
-
 static plb_status fresh_index(merge *m) {
     plb_map_free(m->index);
     m->index = plb_map_new();
     return m->index ? PLB_OK : no_memory();
 }
 
-static plb_status merge_named(merge *m, const plb_spool_named *(*rows_of)(const plb_spool *), int n,
-                              plb_profile_named **out, int *out_count) {
+static plb_status merge_calls(merge *m) {
     plb_profile *p = m->profile;
-    size_t most = (size_t)count_rows(p, rows_of, n) + 1;
-    PLB_TRY(fresh_index(m));
-    *out = plb_arena_alloc(p->arena, most * sizeof **out);
-    if (!*out) return no_memory();
+    size_t most = 1;
     for (int i = 0; i < p->processes; i++)
-        PLB_TRY(add_named(m, p->process[i], rows_of(p->process[i]), n, *out, out_count));
+        for (int k = 0; k < PLB_SPOOL_CALLS; k++) most += p->process[i]->call[k].hash != 0;
+    PLB_TRY(fresh_index(m));
+    p->call = plb_arena_alloc(p->arena, most * sizeof *p->call);
+    if (!p->call) return no_memory();
+    for (int i = 0; i < p->processes; i++)
+        PLB_TRY(add_named(m, p->process[i], p->process[i]->call, PLB_SPOOL_CALLS, p->call,
+                          &p->calls));
+    return PLB_OK;
+}
+
+// Ranges of all processes as one tree, in which a parent comes before its children.
+typedef struct range_tree {
+    plb_profile_range *row;
+    int *parent; // -1: none
+    int count;
+    int *place; // of a process: its row's place in `row`, or -1
+} range_tree;
+
+static plb_status place_range(merge *m, range_tree *t, const plb_spool *s, int at, int *out) {
+    const plb_spool_range *from = &s->range[at];
+    char key[4096];
+    int parent = -1;
+    *out = t->place[at];
+    if (*out >= 0) return PLB_OK;
+    if (from->parent >= 0) PLB_TRY(place_range(m, t, s, from->parent, &parent));
+    snprintf(key, sizeof key, "%d %s", parent, s->names + from->name);
+    int64_t found = plb_map_get(m->index, key, -1);
+    if (found < 0) {
+        found = t->count++;
+        const char *name = s->names + from->name;
+        t->row[found].name = plb_arena_strdup(m->profile->arena, name[0] ? name : "(no name)");
+        t->row[found].depth = parent < 0 ? 0 : t->row[parent].depth + 1;
+        t->parent[found] = parent;
+        if (!t->row[found].name) return no_memory();
+        PLB_TRY(plb_map_set(m->index, key, found));
+    }
+    t->place[at] = *out = (int)found;
+    return PLB_OK;
+}
+
+static plb_status add_ranges(merge *m, range_tree *t, const plb_spool *s) {
+    for (int i = 0; i < PLB_SPOOL_RANGES; i++) t->place[i] = -1;
+    for (int i = 0; i < PLB_SPOOL_RANGES; i++) {
+        const plb_spool_range *from = &s->range[i];
+        int at = -1;
+        if (!from->hash) continue;
+        PLB_TRY(place_range(m, t, s, i, &at));
+        plb_profile_range *row = &t->row[at];
+        add_times(&row->calls, &row->total_ns, &row->min_ns, &row->max_ns, &from->times);
+        row->self_device_ns += from->device_ns;
+        row->device_work += from->device_work;
+    }
+    return PLB_OK;
+}
+
+// The children of `parent`, the most device time first, then host time; each with its own.
+static void put_in_order(const range_tree *t, int parent, plb_profile_range *out, int *count,
+                         bool *done) {
+    for (;;) {
+        int most = -1;
+        for (int i = 0; i < t->count; i++) {
+            if (done[i] || t->parent[i] != parent) continue;
+            const plb_profile_range *a = &t->row[i], *b = most < 0 ? NULL : &t->row[most];
+            if (!b || a->device_ns > b->device_ns ||
+                (a->device_ns == b->device_ns && a->total_ns > b->total_ns))
+                most = i;
+        }
+        if (most < 0) return;
+        done[most] = true;
+        out[(*count)++] = t->row[most];
+        put_in_order(t, most, out, count, done);
+    }
+}
+
+static plb_status merge_ranges(merge *m) {
+    plb_profile *p = m->profile;
+    range_tree t = {0};
+    size_t most = 1;
+    for (int i = 0; i < p->processes; i++)
+        for (int k = 0; k < PLB_SPOOL_RANGES; k++) most += p->process[i]->range[k].hash != 0;
+    PLB_TRY(fresh_index(m));
+    t.row = plb_arena_alloc(p->arena, most * sizeof *t.row);
+    t.parent = plb_arena_alloc(p->arena, most * sizeof *t.parent);
+    t.place = plb_arena_alloc(p->arena, PLB_SPOOL_RANGES * sizeof *t.place);
+    bool *done = plb_arena_alloc(p->arena, most * sizeof *done);
+    p->range = plb_arena_alloc(p->arena, most * sizeof *p->range);
+    if (!t.row || !t.parent || !t.place || !done || !p->range) return no_memory();
+    for (int i = 0; i < p->processes; i++) PLB_TRY(add_ranges(m, &t, p->process[i]));
+    for (int i = t.count - 1; i >= 0; i--) {
+        t.row[i].device_ns += t.row[i].self_device_ns;
+        if (t.parent[i] < 0) continue;
+        t.row[t.parent[i]].device_ns += t.row[i].device_ns;
+        t.row[t.parent[i]].device_work += t.row[i].device_work;
+    }
+    put_in_order(&t, -1, p->range, &p->ranges, done);
     return PLB_OK;
 }
 
@@ -198,8 +270,8 @@ static plb_status read_all(plb_profile *p, const char *folder, const plb_kernel_
     *m = (merge){.profile = p, .classes = classes};
     PLB_TRY_OUT(read_files(p, folder));
     PLB_TRY_OUT(merge_kernels(m));
-    PLB_TRY_OUT(merge_named(m, calls_of, PLB_SPOOL_CALLS, &p->call, &p->calls));
-    PLB_TRY_OUT(merge_named(m, ranges_of, PLB_SPOOL_RANGES, &p->range, &p->ranges));
+    PLB_TRY_OUT(merge_calls(m));
+    PLB_TRY_OUT(merge_ranges(m));
     PLB_TRY_OUT(merge_classes(m));
     plb_profile_sort(p, PLB_BY_TOTAL);
 out:
@@ -259,6 +331,5 @@ static int compare_named(const void *left, const void *right, void *order) {
 void plb_profile_sort(plb_profile *p, plb_profile_order order) {
     qsort_r(p->kernel, (size_t)p->kernels, sizeof *p->kernel, compare_kernels, &order);
     qsort_r(p->call, (size_t)p->calls, sizeof *p->call, compare_named, &order);
-    qsort_r(p->range, (size_t)p->ranges, sizeof *p->range, compare_named, &order);
     qsort_r(p->class, (size_t)p->classes, sizeof *p->class, compare_named, &order);
 }

@@ -16,7 +16,16 @@ typedef struct plb_profile_kernel {
     int64_t calls, graph_calls, total_ns, min_ns, max_ns;
 } plb_profile_kernel;
 
-typedef struct plb_profile_named { // calls, ranges, classes
+// In the order of a tree: each after the range around it.
+typedef struct plb_profile_range {
+    const char *name;
+    int depth;
+    int64_t calls, total_ns, min_ns, max_ns; // of the host
+    int64_t device_ns, device_work;          // launched in it, ranges inside it included
+    int64_t self_device_ns;                  // in none of those
+} plb_profile_range;
+
+typedef struct plb_profile_named { // calls, classes
     const char *name;
     plb_busy busy; // of calls
     int64_t calls, total_ns, min_ns, max_ns;
@@ -27,7 +36,8 @@ typedef struct plb_profile {
     char (*problem)[320]; // of files that could not be read
     int processes, problems;
     plb_profile_kernel *kernel;
-    plb_profile_named *call, *range, *class;
+    plb_profile_named *call, *class;
+    plb_profile_range *range;
     int kernels, calls, ranges, classes;
     struct plb_arena *arena;
 } plb_profile;

@@ -48,6 +48,13 @@ uint32_t plb_spool_add_name(plb_spool *spool, const char *name) {
     return offset;
 }
 
+void plb_spool_add_times(plb_spool_times *t, int64_t length_ns) {
+    if (!t->calls || length_ns < t->min_ns) t->min_ns = length_ns;
+    if (length_ns > t->max_ns) t->max_ns = length_ns;
+    t->calls++; // before the time, so that a reader at any moment finds no time without calls
+    t->total_ns += length_ns;
+}
+
 plb_status plb_spool_read(const char *path, plb_spool **out) {
     struct stat info;
     void *map = MAP_FAILED;
@@ -88,14 +95,44 @@ static bool times_are_sane(const plb_spool_times *t) {
            (t->calls > 0 || t->total_ns == 0);
 }
 
-static plb_status check_named(const plb_spool *s, const plb_spool_named *rows, int count,
-                              const char *what, const char *place) {
-    for (int i = 0; i < count; i++) {
-        if (!rows[i].hash) continue;
-        if (rows[i].name >= s->name_bytes) return bad(place, what, i, rows[i].name);
-        if (rows[i].busy >= PLB_BUSY_COUNT) return bad(place, what, i, rows[i].busy);
-        if (!times_are_sane(&rows[i].times)) return bad(place, what, i, rows[i].times.total_ns);
+static plb_status check_calls(const plb_spool *s, const char *place) {
+    for (int i = 0; i < PLB_SPOOL_CALLS; i++) {
+        const plb_spool_named *row = &s->call[i];
+        if (!row->hash) continue;
+        if (row->name >= s->name_bytes) return bad(place, "call", i, row->name);
+        if (row->busy >= PLB_BUSY_COUNT) return bad(place, "call", i, row->busy);
+        if (!times_are_sane(&row->times)) return bad(place, "call", i, row->times.total_ns);
     }
+    return PLB_OK;
+}
+
+// Up from a row to one without a parent; further than any program nests, it is a circle.
+static bool has_an_end(const plb_spool *s, int32_t at) {
+    for (int depth = 0; depth < 100; depth++) {
+        if (at == -1) return true;
+        if (at < 0 || at >= PLB_SPOOL_RANGES || !s->range[at].hash) return false;
+        at = s->range[at].parent;
+    }
+    return false;
+}
+
+static plb_status check_ranges(const plb_spool *s, const char *place) {
+    for (int32_t i = 0; i < PLB_SPOOL_RANGES; i++) {
+        const plb_spool_range *row = &s->range[i];
+        if (!row->hash) continue;
+        if (row->name >= s->name_bytes) return bad(place, "range", i, row->name);
+        if (!has_an_end(s, i)) return bad(place, "parent of range", i, row->parent);
+        if (!times_are_sane(&row->times) || row->device_ns < 0 || row->device_work < 0)
+            return bad(place, "range", i, row->times.total_ns);
+    }
+    return PLB_OK;
+}
+
+static plb_status check_blocks(const plb_spool *s, const char *place) {
+    if (s->blocks < 0 || s->blocks > PLB_SPOOL_BLOCKS) return bad(place, "blocks", 0, s->blocks);
+    for (int64_t i = 0; i < s->blocks; i++)
+        if (s->block[i].first_ns < 0 || s->block[i].last_ns < s->block[i].first_ns)
+            return bad(place, "block", i, s->block[i].first_ns);
     return PLB_OK;
 }
 
@@ -141,6 +178,7 @@ plb_status plb_spool_check(const plb_spool *s, size_t size_bytes, const char *pl
         if (k->device < 0 || k->device >= PLB_SPOOL_DEVICES || !times_are_sane(&k->times))
             return bad(place, "kernel", i, k->device);
     }
-    PLB_TRY(check_named(s, s->call, PLB_SPOOL_CALLS, "call", place));
-    return check_named(s, s->range, PLB_SPOOL_RANGES, "range", place);
+    PLB_TRY(check_calls(s, place));
+    PLB_TRY(check_ranges(s, place));
+    return check_blocks(s, place);
 }

@@ -15,14 +15,15 @@
 #include "probe/timeline.h"
 
 enum {
-    PLB_SPOOL_VERSION = 1,
+    PLB_SPOOL_VERSION = 2,
     PLB_SPOOL_DEVICES = 16,
     PLB_SPOOL_KERNELS = 8192, // a power of two: a hash table
     PLB_SPOOL_CALLS = 1024,   // the same
-    PLB_SPOOL_RANGES = 1024,  // the same
+    PLB_SPOOL_RANGES = 4096,  // the same
     PLB_SPOOL_SIZES = 48,     // class k of a copy's size: [2^k, 2^(k+1)) bytes
     PLB_SPOOL_NAME_BYTES = 2 << 20,
     PLB_SPOOL_REASONS = 8,
+    PLB_SPOOL_BLOCKS = 2048,
 };
 #define PLB_SPOOL_MAGIC UINT64_C(0x31626f72506d6c50) // "PlmProb1"
 
@@ -61,13 +62,28 @@ typedef struct plb_spool_kernel {
     plb_spool_times times;
 } plb_spool_kernel;
 
-// A call of CUDA's runtime or driver, or a range that the program marked.
+// A call of CUDA's runtime or driver.
 typedef struct plb_spool_named {
     uint64_t hash;
     uint32_t name;
-    uint32_t busy; // a call's plb_busy; of a range 0
+    uint32_t busy; // plb_busy
     plb_spool_times times;
 } plb_spool_named;
+
+// A range that the program marked, at its place among the others.
+typedef struct plb_spool_range {
+    uint64_t hash; // of the parent and the name; 0: the row is free
+    uint32_t name;
+    int32_t parent; // row of the range around it, or -1; added later than its parent
+    plb_spool_times times;              // of the host
+    int64_t device_ns, device_work;     // of what was launched in it and in no range inside it
+} plb_spool_range;
+
+// A stretch of a run that alternates between recording and not (--cost).
+typedef struct plb_spool_block {
+    int64_t first_ns, last_ns;         // ends of its first and last kernel, on CUPTI's clock
+    int64_t first_number, last_number; // by which the driver counts launches
+} plb_spool_block;
 
 typedef struct plb_spool_size {
     int64_t calls, bytes, total_ns;
@@ -106,14 +122,22 @@ typedef struct plb_spool {
     int64_t probe_app_ns; // time of the program's own threads inside the probe
     int64_t probe_ns;     // time of the probe's own work in other threads
     int64_t cupti_ns;     // CUPTI's own overhead, as it records it
-    int64_t buffers, records, backward_kept;
+    int64_t recorded_ns; // of CLOCK_MONOTONIC: how long records were asked for
+    int64_t aside_ns;    // on CUPTI's clock: when another profiler came and this one left, or 0
+    int64_t whole_graphs_ns;  // the same: since when launches of graphs are seen as wholes
+    int64_t outside_ranges_ns; // work of the device that was launched in no range
+    int64_t buffers, records;
+    int64_t blocks; // of block[]; later ones were not kept
     int64_t lost[PLB_SPOOL_REASONS];
     plb_spool_device device[PLB_SPOOL_DEVICES];
     plb_spool_kernel kernel[PLB_SPOOL_KERNELS];
     plb_spool_named call[PLB_SPOOL_CALLS];
-    plb_spool_named range[PLB_SPOOL_RANGES];
+    plb_spool_range range[PLB_SPOOL_RANGES];
+    plb_spool_block block[PLB_SPOOL_BLOCKS];
     char names[PLB_SPOOL_NAME_BYTES]; // strings, each NUL-terminated; the first is ""
 } plb_spool;
+
+void plb_spool_add_times(plb_spool_times *times, int64_t length_ns);
 
 // Makes `path` at full size, its disk space taken, and maps it. Fails rather than let a full disk
 // end the program later.

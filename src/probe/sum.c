@@ -8,6 +8,7 @@
 
 enum {
     LAG_MS = 2000, // records of a kernel come when it has ended: longer ones are late
+    CACHE = 4096, // rows of kernels that were seen last, a power of two
     // Of a device's timeline. A second at 100,000 launches, their calls included, several times.
     CAPACITY = 1 << 19,
 };
@@ -15,6 +16,7 @@ enum {
 struct plb_sum {
     plb_spool *spool;
     plb_timeline *timeline[PLB_SPOOL_DEVICES]; // from a device's first record on
+    plb_spool_kernel *cached[CACHE]; // by the name's address, which says nothing for certain
 };
 
 plb_sum *plb_sum_new(plb_spool *spool) {
@@ -27,13 +29,6 @@ void plb_sum_free(plb_sum *sum) {
     if (!sum) return;
     for (int i = 0; i < PLB_SPOOL_DEVICES; i++) plb_timeline_free(sum->timeline[i]);
     plb_free(sum);
-}
-
-static void add_times(plb_spool_times *t, int64_t length_ns) {
-    if (!t->calls || length_ns < t->min_ns) t->min_ns = length_ns;
-    if (length_ns > t->max_ns) t->max_ns = length_ns;
-    t->calls++; // before the time, so that a reader at any moment finds no time without calls
-    t->total_ns += length_ns;
 }
 
 // The device's row, made on its first record.
@@ -54,7 +49,7 @@ static uint64_t key_of(const plb_record *r) {
     return hash ? hash : 1;
 }
 
-static plb_spool_kernel *kernel_row(plb_spool *spool, const plb_record *r) {
+static plb_spool_kernel *find_row(plb_spool *spool, const plb_record *r) {
     uint64_t hash = key_of(r);
     for (uint32_t probe = 0; probe < 64; probe++) {
         plb_spool_kernel *row = &spool->kernel[(hash + probe) & (PLB_SPOOL_KERNELS - 1)];
@@ -71,16 +66,31 @@ static plb_spool_kernel *kernel_row(plb_spool *spool, const plb_record *r) {
     return NULL;
 }
 
-static plb_spool_named *named_row(plb_spool *spool, plb_spool_named *rows, uint32_t count,
-                                  const char *name, uint32_t busy) {
-    uint64_t hash = plb_hash_string(PLB_HASH_SEED, name);
+static bool is_row_of(const plb_spool *spool, const plb_spool_kernel *row, const plb_record *r) {
+    return row && row->device == (int32_t)r->device && row->registers == r->registers &&
+           row->shared_bytes == r->shared_bytes &&
+           memcmp(row->grid, r->grid, sizeof r->grid) == 0 &&
+           memcmp(row->block, r->block, sizeof r->block) == 0 &&
+           strcmp(spool->names + row->name, r->name) == 0;
+}
+
+// Mangled names are long, and comparing is cheaper than hashing.
+static plb_spool_kernel *kernel_row(plb_sum *sum, const plb_record *r) {
+    uint64_t key = (uint64_t)(uintptr_t)r->name >> 3 ^ (uint32_t)r->grid[0] * UINT64_C(2654435761);
+    plb_spool_kernel **cached = &sum->cached[(key ^ key >> 12) & (CACHE - 1)];
+    if (!is_row_of(sum->spool, *cached, r)) *cached = find_row(sum->spool, r);
+    return *cached;
+}
+
+static plb_spool_named *call_row(plb_spool *spool, const plb_record *r) {
+    uint64_t hash = plb_hash_string(PLB_HASH_SEED, r->name);
     if (!hash) hash = 1;
     for (uint32_t probe = 0; probe < 64; probe++) {
-        plb_spool_named *row = &rows[(hash + probe) & (count - 1)];
+        plb_spool_named *row = &spool->call[(hash + probe) & (PLB_SPOOL_CALLS - 1)];
         if (row->hash == hash) return row;
         if (row->hash) continue;
-        row->name = plb_spool_add_name(spool, name);
-        row->busy = busy;
+        row->name = plb_spool_add_name(spool, r->name);
+        row->busy = (uint32_t)r->busy;
         row->hash = hash;
         return row;
     }
@@ -89,24 +99,13 @@ static plb_spool_named *named_row(plb_spool *spool, plb_spool_named *rows, uint3
 
 static uint32_t add_kernel(plb_sum *sum, plb_spool_device *device, const plb_record *r) {
     device->kernels++;
-    plb_spool_kernel *row = kernel_row(sum->spool, r);
+    plb_spool_kernel *row = kernel_row(sum, r);
     if (!row) {
         sum->spool->lost[PLB_LOST_TABLE]++;
         return 0;
     }
-    add_times(&row->times, r->end_ns - r->start_ns);
+    plb_spool_add_times(&row->times, r->end_ns - r->start_ns);
     if (r->in_graph) row->graph_calls++;
-    return row->name;
-}
-
-static uint32_t add_named(plb_spool *spool, plb_spool_named *rows, uint32_t count,
-                          const plb_record *r) {
-    plb_spool_named *row = named_row(spool, rows, count, r->name, (uint32_t)r->busy);
-    if (!row) {
-        spool->lost[PLB_LOST_TABLE]++;
-        return 0;
-    }
-    add_times(&row->times, r->end_ns - r->start_ns);
     return row->name;
 }
 
@@ -168,7 +167,13 @@ static uint32_t add_device_work(plb_sum *sum, const plb_record *r) {
 static uint32_t add_call(plb_sum *sum, const plb_record *r) {
     for (int i = 0; i < PLB_SPOOL_DEVICES; i++)
         if (sum->timeline[i]) plb_timeline_add(sum->timeline[i], r->busy, r->start_ns, r->end_ns);
-    return add_named(sum->spool, sum->spool->call, PLB_SPOOL_CALLS, r);
+    plb_spool_named *row = call_row(sum->spool, r);
+    if (!row) {
+        sum->spool->lost[PLB_LOST_TABLE]++;
+        return 0;
+    }
+    plb_spool_add_times(&row->times, r->end_ns - r->start_ns);
+    return row->name;
 }
 
 static void add_memory(plb_sum *sum, const plb_record *r) {
@@ -192,7 +197,7 @@ uint32_t plb_sum_record(plb_sum *sum, const plb_record *r) {
     }
     switch (r->kind) {
     case PLB_RECORD_CALL: return add_call(sum, r);
-    case PLB_RECORD_RANGE: return add_named(spool, spool->range, PLB_SPOOL_RANGES, r);
+    case PLB_RECORD_RANGE: return 0; // plb_ranges keeps those
     case PLB_RECORD_MEMORY: add_memory(sum, r); return 0;
     default: return add_device_work(sum, r);
     }

@@ -25,6 +25,7 @@ typedef struct plb_record {
     plb_copy copy;
     bool pinned, in_graph;
     int64_t bytes;
+    int64_t grid_number; // of a kernel: the driver counts its launches
     int32_t grid[3], block[3], registers, shared_bytes;
 } plb_record;
 

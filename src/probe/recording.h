@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What CUPTI is asked to record, and when: from the start, in a window of time, between the
+// program's cudaProfilerStart and Stop, or in blocks that show what recording costs.
+#ifndef PLB_PROBE_RECORDING_H
+#define PLB_PROBE_RECORDING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "plumb/status.h"
+#include "probe/cupti.h"
+
+typedef struct plb_recording {
+    const plb_cupti *cupti;
+    bool all_calls;    // every call of CUDA
+    bool launch_calls; // those that launch, beside those that wait or take memory
+    atomic_bool whole_graphs;
+    atomic_bool on;
+    atomic_llong since_ns, recorded_ns; // on CLOCK_MONOTONIC: when it went on; before that in all
+    void *subscriber; // of CUPTI's callbacks, while follow_program is in force
+} plb_recording;
+
+// Asks once for everything that is wanted, so that what CUPTI refuses becomes known, and leaves it
+// on or off. Memory and CUPTI's own overhead are recorded from here on, whatever is switched.
+PLB_MUST_USE plb_status plb_recording_begin(plb_recording *r, bool on);
+// Any thread; not from a callback that delivers buffers. True when that changed anything.
+bool plb_recording_switch(plb_recording *r, bool on);
+// Asks for nothing any more.
+void plb_recording_end(plb_recording *r);
+// How long it was on, until now.
+int64_t plb_recording_time_ns(plb_recording *r);
+// From now on a launch of a graph is one record. False when CUPTI refuses.
+bool plb_recording_take_whole_graphs(plb_recording *r);
+
+// Recording follows the program's own cudaProfilerStart and Stop; needs CUPTI's one subscription,
+// which another profiler may hold or want.
+PLB_MUST_USE plb_status plb_recording_follow_program(plb_recording *r);
+void plb_recording_unfollow(plb_recording *r);
+
+#endif

@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that tools/probe-check looks at through the probe, in PyTorch and JAX.
+
+    gpu_programs.py step [--kineto TRACE.json]      three training steps of ResNet-18, always the same
+    gpu_programs.py jax                             as many products and sums as it is told
+    gpu_programs.py blocks [--seconds S]            eager ResNet-50, batch 1, the probe on and off
+    gpu_programs.py graph                           a captured graph of PyTorch's, replayed
+    gpu_programs.py kineto_later                    torch.profiler starts while the probe is there
+    gpu_programs.py model NAME TASK [--steps N]     one of the networks of the breakdown
+"""
+import argparse
+import ctypes
+import json
+import os
+import sys
+import time
+
+
+def mark(torch, begin):
+    """The window that both profilers look at."""
+    torch.cuda.synchronize()
+    if begin:
+        torch.cuda.profiler.start()
+    else:
+        torch.cuda.profiler.stop()
+
+
+def step(options):
+    import torch
+    import torchvision
+    torch.manual_seed(1)
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    model = torchvision.models.resnet18().cuda().train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    pinned = torch.randn(16, 3, 224, 224).pin_memory()
+    labels = torch.randint(0, 1000, (16,))
+
+    def one():
+        image, label = pinned.cuda(non_blocking=True), labels.cuda()
+        loss = torch.nn.functional.cross_entropy(model(image), label)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    for _ in range(4):
+        one()
+    if options.kineto:
+        from torch.profiler import ProfilerActivity, profile
+        torch.cuda.synchronize()
+        with profile(activities=[ProfilerActivity.CUDA]) as found:
+            losses = [one() for _ in range(3)]
+            torch.cuda.synchronize()
+        found.export_chrome_trace(options.kineto)
+    else:
+        mark(torch, True)
+        losses = [one() for _ in range(3)]
+        mark(torch, False)
+    print(json.dumps({"losses": losses}))
+
+
+def jax_program(_):
+    import jax
+    import jax.numpy as jnp
+    a = jnp.ones((1024, 1024), jnp.float32)
+    product = jax.jit(lambda x: jnp.tanh(x @ x) / 1024)
+    for _ in range(20):
+        a = product(a)
+    a.block_until_ready()
+    print(json.dumps({"sum": float(a.sum()), "device": str(jax.devices()[0])}))
+
+
+def resnet50(torch):
+    import torchvision
+    torch.manual_seed(1)
+    return torchvision.models.resnet50().cuda().eval(), torch.randn(1, 3, 224, 224, device="cuda")
+
+
+def blocks(options):
+    """Times of iterations in blocks, with the probe's recording on and off in turn."""
+    import torch
+    switch = None
+    if "CUDA_INJECTION64_PATH" in os.environ and not options.no_switch:
+        switch = ctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"]).plb_probe_switch
+    model, image = resnet50(torch)
+    found = {"on": [], "off": []}
+    with torch.no_grad():
+        for _ in range(100):
+            model(image)
+        torch.cuda.synchronize()
+        end = time.perf_counter() + options.seconds
+        order = ("on", "off", "off", "on")
+        i = 0
+        while time.perf_counter() < end:
+            state = order[i % 4]
+            i += 1
+            if switch:
+                switch(int(state == "on"))
+            for _ in range(10):
+                model(image)
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            for _ in range(options.iterations):
+                model(image)
+            torch.cuda.synchronize()
+            found[state].append((time.perf_counter() - begin) / options.iterations * 1e3)
+    print(json.dumps(found))
+
+
+def graph(_):
+    import torch
+    model, image = resnet50(torch)
+    with torch.no_grad():
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                model(image)
+        torch.cuda.synchronize()
+        captured = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(captured):
+            model(image)
+        mark(torch, True)
+        for _ in range(20):
+            captured.replay()
+        mark(torch, False)
+        mark(torch, True)
+        model(image)
+        mark(torch, False)
+
+
+def kineto_later(options):
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+    model, image = resnet50(torch)
+    with torch.no_grad():
+        for _ in range(5):
+            model(image)
+        torch.cuda.synchronize()
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as found:
+            for _ in range(3):
+                model(image)
+            torch.cuda.synchronize()
+        for _ in range(3):
+            model(image)
+        torch.cuda.synchronize()
+    rows = [e for e in found.events() if str(e.device_type).endswith("CUDA")]
+    print(json.dumps({"kineto_kernels": len(rows)}))
+
+
+def network(torch, name):
+    """The network, its input, and a loss of its output."""
+    import torchvision
+    labels = torch.randint(0, 10, (options_batch(name),), device="cuda")
+
+    def classify(out):
+        return torch.nn.functional.cross_entropy(out, labels)
+    if name == "mlp":
+        layers = [torch.nn.Linear(784, 512), torch.nn.ReLU(), torch.nn.Linear(512, 512),
+                  torch.nn.ReLU(), torch.nn.Linear(512, 10)]
+        return torch.nn.Sequential(*layers), (options_batch(name), 784), classify
+    if name == "bert":
+        from transformers import BertConfig, BertForSequenceClassification
+        model = BertForSequenceClassification(BertConfig(num_labels=10))
+        return model, (options_batch(name), 128), lambda out: classify(out.logits)
+    return getattr(torchvision.models, name)(), (options_batch(name), 3, 224, 224), classify
+
+
+def options_batch(name):
+    return {"mlp": 64, "bert": 16}.get(name, 32)
+
+
+def model(options):
+    """Steps as a plain script makes them: a batch from the host each, and a look at the loss."""
+    import torch
+    torch.manual_seed(1)
+    net, shape, loss_of = network(torch, options.name)
+    net = net.cuda()
+    train = options.task == "train"
+    net.train(train)
+    data = torch.randint(0, 30000, shape) if options.name == "bert" else torch.randn(shape)
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-3, momentum=0.9) if train else None
+
+    def one():
+        batch = data.cuda()
+        if not train:
+            with torch.no_grad():
+                return net(batch)
+        loss = loss_of(net(batch))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    for _ in range(5):
+        one()
+    mark(torch, True)
+    begin = time.perf_counter()
+    for _ in range(options.steps):
+        with torch.cuda.nvtx.range("step"):
+            one()
+    torch.cuda.synchronize()
+    seconds = time.perf_counter() - begin
+    mark(torch, False)
+    print(json.dumps({"ms_per_step": seconds / options.steps * 1e3, "torch": torch.__version__}))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what")
+    parser.add_argument("name", nargs="?")
+    parser.add_argument("task", nargs="?", default="infer")
+    parser.add_argument("--kineto")
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--iterations", type=int, default=50)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--no-switch", action="store_true")
+    options = parser.parse_args()
+    programs = {"step": step, "jax": jax_program, "blocks": blocks, "graph": graph,
+                "kineto_later": kineto_later, "model": model}
+    programs[options.what](options)
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
