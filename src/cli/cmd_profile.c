@@ -17,7 +17,7 @@
 
 typedef struct profile_flags {
     const char *sort, *group, *classes, *graph_nodes, *trace, *output, *window;
-    int64_t top, trace_mib, sample_ms;
+    int64_t top, trace_mib, sample_ms, block_ms;
     double delay_s, limit_s;
     bool api, ranges, cost, strict, host_only;
 } profile_flags;
@@ -36,8 +36,8 @@ static const plb_flag flags[] = {
     {FLAG("api", SWITCH, api),
      .help = "record every call of CUDA; a launch-bound program loses up to half its speed"},
     {FLAG("ranges", SWITCH, ranges), .help = "record the NVTX ranges that the program marks"},
-    {FLAG("graph-nodes", CHOICE, graph_nodes), .value = "auto|on|off", .fallback = "auto",
-     .help = "off: a launch of a graph is one piece of work; auto: once they are very many"},
+    {FLAG("graph-nodes", CHOICE, graph_nodes), .value = "on|off", .fallback = "on",
+     .help = "off: a launch of a graph is one piece of work: cheaper"},
     {FLAG("delay", DOUBLE, delay_s), .value = "S", .low = 0, .high = 1e6, .fallback = "0",
      .help = "record only from S seconds after the program's first use of CUDA"},
     {FLAG("time-limit", DOUBLE, limit_s), .value = "S", .low = 0, .high = 1e6, .fallback = "0",
@@ -45,7 +45,9 @@ static const plb_flag flags[] = {
     {FLAG("range", CHOICE, window), .value = "all|profiler-api", .fallback = "all",
      .help = "profiler-api: only between the program's cudaProfilerStart and Stop"},
     {FLAG("cost", SWITCH, cost),
-     .help = "record every other 0.4 s, and tell how much slower the program is meanwhile"},
+     .help = "record every other block of time, and tell how much slower the program is then"},
+    {FLAG("cost-block", INT, block_ms), .value = "MS", .min = 10, .max = 60000, .fallback = "400",
+     .help = "length of such a block"},
     {FLAG("trace", FILE, trace), .value = "FILE",
      .help = "write every record for ui.perfetto.dev, as Chrome's trace format"},
     {FLAG("trace-limit", INT, trace_mib), .value = "MIB", .min = 1, .max = 1 << 20,
@@ -153,13 +155,15 @@ static plb_status prepare(job *j) {
     if (f->cost && (f->delay_s > 0 || f->limit_s > 0 || strcmp(f->window, "all") != 0))
         return plb_fail(PLB_EINVAL, "--cost measures the whole run: without --delay, --time-limit "
                                     "and --range");
-    snprintf(j->words, sizeof j->words, "%s%s%s%s%s%strace=%lld,delay=%lld,limit=%lld",
-             f->api ? "calls," : "", f->ranges ? "ranges," : "", f->cost ? "cost," : "",
+    snprintf(j->words, sizeof j->words, "%s%s%s%strace=%lld,delay=%lld,limit=%lld",
+             f->api ? "calls," : "", f->ranges ? "ranges," : "",
              strcmp(f->graph_nodes, "off") == 0 ? "graphs," : "",
-             strcmp(f->graph_nodes, "on") == 0 ? "nodes," : "",
              strcmp(f->window, "all") == 0 ? "" : "program,",
              f->trace ? (long long)f->trace_mib << 20 : 0LL, (long long)(1e3 * f->delay_s),
              (long long)(1e3 * f->limit_s));
+    if (f->cost)
+        snprintf(j->words + strlen(j->words), sizeof j->words - strlen(j->words), ",cost=%lld",
+                 (long long)f->block_ms);
     return PLB_OK;
 }
 

@@ -9,6 +9,7 @@
 #include "cli/units.h"
 #include "probe/advice.h"
 #include "probe/breakdown.h"
+#include "probe/cost.h"
 
 static double share(int64_t part_ns, int64_t whole_ns) {
     return whole_ns ? (double)part_ns / (double)whole_ns : 0;
@@ -93,8 +94,8 @@ static void print_ranges(const plb_profile_report *r) {
     int64_t outside_ns = 0;
     for (int i = 0; i < p->processes; i++) outside_ns += p->process[i]->outside_ranges_ns;
     if (!p->ranges) return;
-    plb_print("\n%9s%12s%12s%12s%10s  %s\n", "calls", "host ms", "device ms", "self dev ms",
-              "work", "ranges that the program marked, and what they launched");
+    plb_print("\n%9s%12s%12s%12s%10s  %s\n", "calls", "host ms", "device ms", "self dev ms", "work",
+              "ranges that the program marked, and what they launched");
     for (int i = 0; i < rows(r, p->ranges); i++) {
         const plb_profile_range *a = &p->range[i];
         plb_print("%9" PRId64 "%12.3f%12.3f%12.3f%10" PRId64 "  %*s%s\n", a->calls, ms(a->total_ns),
@@ -104,7 +105,8 @@ static void print_ranges(const plb_profile_report *r) {
     if (rows(r, p->ranges) < p->ranges)
         plb_print("%9s %d more ranges: --top 0 shows all\n", "", p->ranges - rows(r, p->ranges));
     if (outside_ns)
-        plb_print("%9s%12s%12.3f%12s%10s  (launched in no range)\n", "", "", ms(outside_ns), "", "");
+        plb_print("%9s%12s%12.3f%12s%10s  (launched in no range)\n", "", "", ms(outside_ns), "",
+                  "");
 }
 
 static const char *const copy_names[PLB_COPY_COUNT] = {
@@ -197,6 +199,20 @@ static const char *const lost_names[PLB_LOST_COUNT] = {
     "dropped by CUPTI",           "no row for the name", "end before begin",
     "device beyond the last row", "no memory",           "beyond the trace's limit"};
 
+// Only of a run that was recorded in blocks.
+static void print_cost(const plb_spool *s) {
+    plb_cost cost;
+    if (!s->blocks) return;
+    if (plb_cost_of(s, &cost))
+        plb_print("  recording made the program slower by %.1f %% (between %.1f and %.1f %%, from "
+                  "%d blocks without it and those around them)\n",
+                  100 * cost.share, 100 * cost.low, 100 * cost.high, cost.blocks);
+    else
+        plb_print("  what recording costs is unknown: %d blocks with launches are too few; let the "
+                  "program run longer\n",
+                  cost.blocks);
+}
+
 static void print_probe(const plb_profile_report *r) {
     const plb_profile *p = r->profile;
     for (int i = 0; i < p->processes; i++) {
@@ -207,6 +223,7 @@ static void print_probe(const plb_profile_report *r) {
             "%.3f ms; clocks agree within %.1f us\n",
             s->program, s->pid, s->cupti_version, s->records, s->buffers, ms(s->probe_app_ns),
             ms(s->probe_ns), ms(s->cupti_ns), (double)s->clock_error_ns / 1e3);
+        print_cost(s);
         if (s->reason[0]) plb_print("  it stepped aside: %s\n", s->reason);
         for (int k = 0; k < PLB_LOST_COUNT; k++)
             if (s->lost[k]) plb_print("  lost: %" PRId64 ", %s\n", s->lost[k], lost_names[k]);
@@ -382,6 +399,9 @@ static void json_named(const char *key, const plb_profile_named *row, int count,
 }
 
 static void json_ranges(const plb_profile *p, plb_json *json) {
+    int64_t outside_ns = 0;
+    for (int i = 0; i < p->processes; i++) outside_ns += p->process[i]->outside_ranges_ns;
+    plb_json_double(json, "outside_ranges_ms", ms(outside_ns));
     plb_json_begin_array(json, "ranges");
     for (int i = 0; i < p->ranges; i++) {
         const plb_profile_range *a = &p->range[i];
@@ -464,6 +484,25 @@ static void json_advice(const plb_profile *p, plb_json *json) {
     plb_json_end(json);
 }
 
+// Of the process with the most blocks; null without --cost.
+static void json_cost(const plb_profile *p, plb_json *json) {
+    plb_cost best = {0}, cost;
+    bool known = false;
+    for (int i = 0; i < p->processes; i++)
+        if (plb_cost_of(p->process[i], &cost) && cost.blocks > best.blocks)
+            best = cost, known = true;
+    if (!known) {
+        plb_json_null(json, "overhead");
+        return;
+    }
+    plb_json_begin_object(json, "overhead");
+    plb_json_double(json, "share", best.share);
+    plb_json_double(json, "low", best.low);
+    plb_json_double(json, "high", best.high);
+    plb_json_int(json, "blocks", best.blocks);
+    plb_json_end(json);
+}
+
 static void json_probe(const plb_profile *p, plb_json *json) {
     int64_t lost[PLB_LOST_COUNT] = {0}, all = 0;
     plb_json_begin_array(json, "probes");
@@ -511,6 +550,7 @@ void plb_profile_json(const plb_profile_report *r, plb_json *json) {
     json_named("classes", p->class, p->classes, json);
     json_named("api", p->call, p->calls, json);
     json_ranges(p, json);
+    json_cost(p, json);
     json_advice(p, json);
     if (r->run) json_host(r->run, json);
     if (r->run) json_cards(r->run, json);

@@ -60,9 +60,9 @@ static void *open_beside_others(void) {
     while (!library && fgets(line, sizeof line, maps)) {
         const char *path = strchr(line, '/');
         const char *file = path ? strrchr(path, '/') : NULL;
-        if (!file || (strncmp(file, "/libcudart.so", 13) != 0 &&
-                      strncmp(file, "/libcublas.so", 13) != 0 &&
-                      strncmp(file, "/libnvrtc.so", 12) != 0))
+        if (!file ||
+            (strncmp(file, "/libcudart.so", 13) != 0 && strncmp(file, "/libcublas.so", 13) != 0 &&
+             strncmp(file, "/libnvrtc.so", 12) != 0))
             continue;
         library = open_in(path, (int)(file - path), "");
         if (!library) library = open_in(path, (int)(file - path), "/../../cuda_cupti/lib");

@@ -47,12 +47,12 @@ typedef struct plb_cupti {
     int (*timestamp)(uint64_t *time_ns);
     int (*result_string)(int code, const char **text);
     int (*callback_name)(int domain, uint32_t id, const char **name);
-    int (*enable_runtime_call)(uint32_t id, uint8_t enable); // may be NULL
-    int (*enable_driver_call)(uint32_t id, uint8_t enable);  // may be NULL
+    int (*enable_runtime_call)(uint32_t id, uint8_t enable);                      // may be NULL
+    int (*enable_driver_call)(uint32_t id, uint8_t enable);                       // may be NULL
     int (*subscribe)(void **subscriber, plb_cupti_callback callback, void *user); // may be NULL
     int (*unsubscribe)(void *subscriber);                                         // may be NULL
     int (*enable_callback)(uint32_t enable, void *subscriber, int domain,
-                           uint32_t id);  // may be NULL
+                           uint32_t id); // may be NULL
     int (*set_thread_id_type)(int type); // may be NULL
 } plb_cupti;
 

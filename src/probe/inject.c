@@ -29,17 +29,13 @@
 #include "probe/sum.h"
 #include "probe/trace.h"
 
-enum {
-    SETTLE_MS = 500,
-    BLOCK_MS = 400,          // of recording, and of none, when its cost is measured
-    GRAPH_NODES_A_SECOND = 50000, // a graph's kernels in a second beyond which it is seen as a whole
-};
+enum { SETTLE_MS = 500 };
 
 typedef struct probe_options {
     char folder[512];
     char cupti[256];
-    bool all_calls, ranges, whole_graphs, graph_nodes, follow_program, cost;
-    int64_t trace_bytes, delay_ms, limit_ms;
+    bool all_calls, ranges, whole_graphs, follow_program, cost;
+    int64_t trace_bytes, delay_ms, limit_ms, block_ms;
 } probe_options;
 
 static struct {
@@ -50,11 +46,10 @@ static struct {
     plb_recording recording;
     plb_spool *spool;
     plb_sum *sum;
-    plb_ranges *ranges; // NULL: none were asked for
-    plb_trace *trace;   // NULL: the same
+    plb_ranges *ranges;    // NULL: none were asked for
+    plb_trace *trace;      // NULL: the same
     uint32_t devices_told; // bit i: facts of device i are in the spool
-    int64_t graph_kernels, graph_kernels_before; // now, and when the thread last looked
-    plb_spool_block block;                       // what is being recorded, when cost is measured
+    plb_spool_block block; // what is being recorded, when cost is measured
     pthread_t thread;
     pthread_mutex_t wake_lock;
     pthread_cond_t wake;
@@ -67,16 +62,15 @@ static void read_word(probe_options *o, const char *word) {
     if (strcmp(word, "calls") == 0) o->all_calls = true;
     if (strcmp(word, "ranges") == 0) o->ranges = true;
     if (strcmp(word, "graphs") == 0) o->whole_graphs = true;
-    if (strcmp(word, "nodes") == 0) o->graph_nodes = true;
     if (strcmp(word, "program") == 0) o->follow_program = true;
-    if (strcmp(word, "cost") == 0) o->cost = true;
+    if (strncmp(word, "cost=", 5) == 0) o->cost = true, o->block_ms = atoll(word + 5);
     if (strncmp(word, "trace=", 6) == 0) o->trace_bytes = atoll(word + 6);
     if (strncmp(word, "delay=", 6) == 0) o->delay_ms = atoll(word + 6);
     if (strncmp(word, "limit=", 6) == 0) o->limit_ms = atoll(word + 6);
 }
 
-// The variable's words, separated by commas: calls, ranges, graphs, nodes, program, cost,
-// trace=BYTES, delay=MS, limit=MS.
+// The variable's words, separated by commas: calls, ranges, graphs, program,
+// cost=MS, trace=BYTES, delay=MS, limit=MS.
 static void read_options(probe_options *options) {
     const char *folder = getenv("PLUMB_PROBE_DIR"), *cupti = getenv("PLUMB_PROBE_CUPTI");
     const char *words = getenv("PLUMB_PROBE_OPTIONS");
@@ -169,6 +163,16 @@ static void note_in_block(const plb_record *r) {
     probe.block.last_ns = r->end_ns, probe.block.last_number = r->grid_number;
 }
 
+static bool is_windowed(void) {
+    const probe_options *o = &probe.options;
+    return o->follow_program || o->delay_ms || o->limit_ms || o->cost;
+}
+
+// Recorded outside the window too. Memory is wanted all the time: what is left must be right.
+static bool is_unswitched(const plb_record *r) {
+    return r->kind == PLB_RECORD_COPY || r->kind == PLB_RECORD_SET || r->kind == PLB_RECORD_CALL;
+}
+
 static void read_record(const void *raw) {
     plb_record record;
     int64_t overhead_ns;
@@ -176,10 +180,12 @@ static void read_record(const void *raw) {
         probe.spool->cupti_ns += overhead_ns;
         return;
     }
+    if (is_windowed() && is_unswitched(&record) &&
+        !plb_recording_has(&probe.recording, record.start_ns))
+        return;
     uint32_t name = plb_sum_record(probe.sum, &record);
     if (probe.ranges) plb_ranges_record(probe.ranges, &record);
     if (record.kind == PLB_RECORD_KERNEL) {
-        probe.graph_kernels += record.in_graph;
         if (probe.options.cost) note_in_block(&record);
     }
     if (probe.trace && record.kind != PLB_RECORD_MEMORY &&
@@ -236,21 +242,6 @@ static void settle(int all) {
     pthread_mutex_unlock(&probe.lock);
 }
 
-// Too many kernels in graphs for a record each: from here on their launches are seen as wholes.
-static void mind_graphs(int64_t passed_ns) {
-    pthread_mutex_lock(&probe.lock);
-    int64_t came = probe.graph_kernels - probe.graph_kernels_before;
-    probe.graph_kernels_before = probe.graph_kernels;
-    pthread_mutex_unlock(&probe.lock);
-    if (probe.options.graph_nodes || atomic_load(&probe.recording.whole_graphs)) return;
-    if ((double)came * 1e9 < GRAPH_NODES_A_SECOND * (double)passed_ns) return;
-    if (!plb_recording_take_whole_graphs(&probe.recording)) return;
-    int64_t now_ns = cupti_now_ns();
-    pthread_mutex_lock(&probe.lock);
-    probe.spool->whole_graphs_ns = now_ns;
-    pthread_mutex_unlock(&probe.lock);
-}
-
 // Ends the block that was recorded, or begins one.
 static void turn_block(void) {
     if (plb_recording_switch(&probe.recording, true)) return;
@@ -277,7 +268,7 @@ static int64_t next_wake_ms(int64_t now_ns) {
     const probe_options *o = &probe.options;
     int64_t passed_ms = (now_ns - probe.armed_ns) / 1000000, wait_ms = SETTLE_MS;
     const int64_t edges[] = {o->delay_ms, o->limit_ms ? o->delay_ms + o->limit_ms : 0};
-    if (o->cost) wait_ms = BLOCK_MS;
+    if (o->cost) wait_ms = o->block_ms;
     for (int i = 0; i < 2; i++)
         if (edges[i] > passed_ms && edges[i] - passed_ms < wait_ms) wait_ms = edges[i] - passed_ms;
     return wait_ms;
@@ -299,16 +290,12 @@ static bool sleep_ms(int64_t ms) {
 
 static void *settle_often(void *unused) {
     (void)unused;
-    int64_t before_ns = plb_now_ns();
     while (!sleep_ms(next_wake_ms(plb_now_ns()))) {
         if (!atomic_load(&probe.armed)) continue;
-        int64_t now_ns = plb_now_ns();
-        mind_window(now_ns);
+        mind_window(plb_now_ns());
         probe.cupti.flush_all(0);
         settle(0);
-        mind_graphs(now_ns - before_ns);
         if (probe.options.cost) turn_block();
-        before_ns = now_ns;
     }
     return NULL;
 }
@@ -370,7 +357,7 @@ static plb_status begin_recording(void) {
         return plb_fail(PLB_EMISSING, "cuptiActivityRegisterCallbacks: error %d of CUPTI", code);
     probe.recording.cupti = &probe.cupti;
     probe.recording.all_calls = o->all_calls, probe.recording.launch_calls = o->ranges;
-    atomic_store(&probe.recording.whole_graphs, o->whole_graphs);
+    probe.recording.whole_graphs = o->whole_graphs;
     // Threads by the system's number, as marks have it.
     if (probe.cupti.set_thread_id_type) probe.cupti.set_thread_id_type(1);
     PLB_TRY(plb_recording_begin(&probe.recording, !o->delay_ms && !o->follow_program));
@@ -417,11 +404,11 @@ PLB_API int InitializeInjectionNvtx2(const void *(*get_table)(uint32_t id)) {
     return plb_nvtx_take(get_table, &sink);
 }
 
-// For a program that measures what recording costs it: recording on (1) or off (0).
-PLB_API void plb_probe_switch(int on) {
+// For a program that measures what recording costs it: a mask of plb_recorded.
+PLB_API void plb_probe_turn(int recorded) {
     if (!atomic_load(&probe.armed)) return;
-    plb_recording_switch(&probe.recording, on != 0);
-    if (!on) probe.cupti.flush_all(1);
+    plb_recording_turn(&probe.recording, recorded);
+    if (!recorded) probe.cupti.flush_all(1);
 }
 
 // Another profiler wants CUPTI's records, of which there is one receiver: it shall have them. Where

@@ -139,8 +139,8 @@ static plb_status merge_calls(merge *m) {
     p->call = plb_arena_alloc(p->arena, most * sizeof *p->call);
     if (!p->call) return no_memory();
     for (int i = 0; i < p->processes; i++)
-        PLB_TRY(add_named(m, p->process[i], p->process[i]->call, PLB_SPOOL_CALLS, p->call,
-                          &p->calls));
+        PLB_TRY(
+            add_named(m, p->process[i], p->process[i]->call, PLB_SPOOL_CALLS, p->call, &p->calls));
     return PLB_OK;
 }
 

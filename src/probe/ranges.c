@@ -133,8 +133,8 @@ bool plb_ranges_pop(plb_ranges *r, uint32_t thread, int64_t at_ns, plb_record *o
         m->too_deep--;
     } else if (m && m->depth) {
         m->depth--;
-        found = finish(r->spool, m->open[m->depth].row, m->open[m->depth].start_ns, at_ns, out,
-                       name);
+        found =
+            finish(r->spool, m->open[m->depth].row, m->open[m->depth].start_ns, at_ns, out, name);
         out->thread = thread;
         note_change(m, at_ns);
     }
@@ -167,7 +167,8 @@ bool plb_ranges_end(plb_ranges *r, uint64_t id, int64_t at_ns, plb_record *out, 
 // Which range the thread was in at that time; what is no longer remembered is NOWHERE.
 static int32_t row_at(const thread_marks *m, int64_t at_ns) {
     uint64_t kept = m->changes < CHANGES ? m->changes : CHANGES;
-    uint64_t low = m->changes - kept, high = m->changes; // the last change before at_ns: in [low-1, high)
+    uint64_t low = m->changes - kept,
+             high = m->changes; // the last change before at_ns: in [low-1, high)
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
         if (m->change[middle & (CHANGES - 1)].at_ns <= at_ns)

@@ -27,11 +27,9 @@ static void set_listed(const plb_recording *r, int domain, int (*set)(uint32_t i
 }
 
 // What is wanted beside kernels and copies may be refused by an old CUPTI: less is seen then.
-static void set_rest(const plb_recording *r, bool on) {
+static void set_calls(const plb_recording *r, bool on) {
     const plb_cupti *c = r->cupti;
     int (*set)(int kind) = on ? c->enable : c->disable;
-    set(PLB_CUPTI_PEER_COPY);
-    if (atomic_load(&r->whole_graphs)) set(PLB_CUPTI_GRAPH);
     if (r->all_calls) {
         set(PLB_CUPTI_RUNTIME);
         set(PLB_CUPTI_DRIVER);
@@ -41,30 +39,40 @@ static void set_rest(const plb_recording *r, bool on) {
     }
 }
 
-static int set_needed(const plb_recording *r, bool on) {
-    static const int needed[] = {PLB_CUPTI_KERNEL, PLB_CUPTI_MEMCPY, PLB_CUPTI_MEMSET};
-    int failed = 0;
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
-        int code = on ? r->cupti->enable(needed[i]) : r->cupti->disable(needed[i]);
-        if (code && !failed) failed = code;
-    }
-    return failed;
+static int set_copies(const plb_recording *r, bool on) {
+    int (*set)(int kind) = on ? r->cupti->enable : r->cupti->disable;
+    const int copies = set(PLB_CUPTI_MEMCPY), sets = set(PLB_CUPTI_MEMSET);
+    set(PLB_CUPTI_PEER_COPY);
+    return copies ? copies : sets;
+}
+
+static int set_kernels(const plb_recording *r, bool on) {
+    return on ? r->cupti->enable(PLB_CUPTI_KERNEL) : r->cupti->disable(PLB_CUPTI_KERNEL);
+}
+
+static void note_edge(plb_recording *r) {
+    uint64_t now_ns = 0;
+    r->cupti->timestamp(&now_ns);
+    const unsigned n = atomic_load(&r->edges);
+    atomic_store(&r->edge_ns[n % (2 * PLB_RECORDING_WINDOWS)], (long long)now_ns);
+    atomic_store(&r->edges, n + 1);
 }
 
 plb_status plb_recording_begin(plb_recording *r, bool on) {
-    int code = set_needed(r, true);
+    int code = set_kernels(r, true);
+    if (!code) code = set_copies(r, true);
     if (code) {
-        set_needed(r, false);
+        plb_recording_turn(r, 0);
         return cupti_failed(r->cupti, "cuptiActivityEnable", code);
     }
+    if (r->whole_graphs) r->cupti->enable(PLB_CUPTI_GRAPH);
     r->cupti->enable(PLB_CUPTI_OVERHEAD);
     r->cupti->enable(PLB_CUPTI_MEMORY);
-    atomic_store(&r->since_ns, plb_now_ns());
-    atomic_store(&r->on, on);
+    set_calls(r, true);
     if (on)
-        set_rest(r, true);
+        plb_recording_switch(r, true);
     else
-        set_needed(r, false);
+        set_kernels(r, false);
     return PLB_OK;
 }
 
@@ -75,14 +83,30 @@ bool plb_recording_switch(plb_recording *r, bool on) {
         atomic_store(&r->since_ns, now_ns);
     else
         atomic_fetch_add(&r->recorded_ns, now_ns - atomic_load(&r->since_ns));
-    set_needed(r, on);
-    set_rest(r, on);
+    note_edge(r);
+    set_kernels(r, on);
     return true;
+}
+
+bool plb_recording_has(plb_recording *r, int64_t at_ns) {
+    const unsigned edges = atomic_load(&r->edges);
+    // Backwards to the last edge before it; an even number of edges before it means outside.
+    for (unsigned n = edges; n > 0 && edges - n < 2 * PLB_RECORDING_WINDOWS; n--)
+        if (atomic_load(&r->edge_ns[(n - 1) % (2 * PLB_RECORDING_WINDOWS)]) <= at_ns)
+            return n % 2 == 1;
+    return false;
+}
+
+void plb_recording_turn(plb_recording *r, int recorded) {
+    set_kernels(r, recorded & PLB_RECORD_KERNELS);
+    set_copies(r, recorded & PLB_RECORD_COPIES);
+    set_calls(r, recorded & PLB_RECORD_CALLS);
 }
 
 void plb_recording_end(plb_recording *r) {
     plb_recording_unfollow(r);
     plb_recording_switch(r, false);
+    plb_recording_turn(r, 0);
     r->cupti->disable(PLB_CUPTI_OVERHEAD);
     r->cupti->disable(PLB_CUPTI_MEMORY);
 }
@@ -91,12 +115,6 @@ int64_t plb_recording_time_ns(plb_recording *r) {
     int64_t total_ns = atomic_load(&r->recorded_ns);
     if (atomic_load(&r->on)) total_ns += plb_now_ns() - atomic_load(&r->since_ns);
     return total_ns;
-}
-
-bool plb_recording_take_whole_graphs(plb_recording *r) {
-    if (atomic_load(&r->on) && r->cupti->enable(PLB_CUPTI_GRAPH)) return false;
-    atomic_store(&r->whole_graphs, true);
-    return true;
 }
 
 // The first word of what CUPTI hands over says whether the call begins (0) or has ended (1).

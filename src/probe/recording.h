@@ -10,27 +10,44 @@
 #include "plumb/status.h"
 #include "probe/cupti.h"
 
+// What a switch turns.
+typedef enum plb_recorded {
+    PLB_RECORD_KERNELS = 1,
+    PLB_RECORD_COPIES = 2, // and sets
+    PLB_RECORD_CALLS = 4,
+    PLB_RECORD_ALL = 7,
+} plb_recorded;
+
+enum { PLB_RECORDING_WINDOWS = 64 };
+
 typedef struct plb_recording {
     const plb_cupti *cupti;
     bool all_calls;    // every call of CUDA
     bool launch_calls; // those that launch, beside those that wait or take memory
-    atomic_bool whole_graphs;
+    bool whole_graphs;
     atomic_bool on;
     atomic_llong since_ns, recorded_ns; // on CLOCK_MONOTONIC: when it went on; before that in all
+    // The last windows, on CUPTI's clock: an even number opens one, the odd one after it closes it.
+    atomic_llong edge_ns[2 * PLB_RECORDING_WINDOWS];
+    atomic_uint edges;
     void *subscriber; // of CUPTI's callbacks, while follow_program is in force
 } plb_recording;
 
 // Asks once for everything that is wanted, so that what CUPTI refuses becomes known, and leaves it
 // on or off. Memory and CUPTI's own overhead are recorded from here on, whatever is switched.
 PLB_MUST_USE plb_status plb_recording_begin(plb_recording *r, bool on);
-// Any thread; not from a callback that delivers buffers. True when that changed anything.
+// Any thread, and CUPTI's callbacks about calls. Kernels alone are switched: for calls CUPTI heeds
+// a change of mind only sometimes (seen with 13.0), so these go on, and plb_recording_has tells
+// which of them to drop. True when that changed anything.
 bool plb_recording_switch(plb_recording *r, bool on);
+// Whether something that happened then belongs to what was asked for.
+bool plb_recording_has(plb_recording *r, int64_t at_ns);
+// For measuring what each costs: turns on what is in the mask of plb_recorded, and off the rest.
+void plb_recording_turn(plb_recording *r, int recorded);
 // Asks for nothing any more.
 void plb_recording_end(plb_recording *r);
 // How long it was on, until now.
 int64_t plb_recording_time_ns(plb_recording *r);
-// From now on a launch of a graph is one record. False when CUPTI refuses.
-bool plb_recording_take_whole_graphs(plb_recording *r);
 
 // Recording follows the program's own cudaProfilerStart and Stop; needs CUPTI's one subscription,
 // which another profiler may hold or want.

@@ -74,9 +74,9 @@ typedef struct plb_spool_named {
 typedef struct plb_spool_range {
     uint64_t hash; // of the parent and the name; 0: the row is free
     uint32_t name;
-    int32_t parent; // row of the range around it, or -1; added later than its parent
-    plb_spool_times times;              // of the host
-    int64_t device_ns, device_work;     // of what was launched in it and in no range inside it
+    int32_t parent;        // row of the range around it, or -1; added later than its parent
+    plb_spool_times times; // of the host
+    int64_t device_ns, device_work; // of what was launched in it and in no range inside it
 } plb_spool_range;
 
 // A stretch of a run that alternates between recording and not (--cost).
@@ -122,9 +122,8 @@ typedef struct plb_spool {
     int64_t probe_app_ns; // time of the program's own threads inside the probe
     int64_t probe_ns;     // time of the probe's own work in other threads
     int64_t cupti_ns;     // CUPTI's own overhead, as it records it
-    int64_t recorded_ns; // of CLOCK_MONOTONIC: how long records were asked for
-    int64_t aside_ns;    // on CUPTI's clock: when another profiler came and this one left, or 0
-    int64_t whole_graphs_ns;  // the same: since when launches of graphs are seen as wholes
+    int64_t recorded_ns;  // of CLOCK_MONOTONIC: how long records were asked for
+    int64_t aside_ns;     // on CUPTI's clock: when another profiler came and this one left, or 0
     int64_t outside_ranges_ns; // work of the device that was launched in no range
     int64_t buffers, records;
     int64_t blocks; // of block[]; later ones were not kept

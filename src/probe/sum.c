@@ -8,7 +8,7 @@
 
 enum {
     LAG_MS = 2000, // records of a kernel come when it has ended: longer ones are late
-    CACHE = 4096, // rows of kernels that were seen last, a power of two
+    CACHE = 4096,  // rows of kernels that were seen last, a power of two
     // Of a device's timeline. A second at 100,000 launches, their calls included, several times.
     CAPACITY = 1 << 19,
 };

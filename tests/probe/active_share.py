@@ -4,10 +4,10 @@
 
     active_share.py TRACE.json [--device N]
 
-Reads what torch.profiler exports (or `plumb profile --trace`), and prints as JSON: the span from the
-first work to the last, the shares in which something ran (active: kernels, memsets, copies inside a
-device), only copies from or to the host ran (move), or nothing (idle), and per name the count, the
-sum of times and the bytes.
+Reads what torch.profiler exports (or `plumb profile --trace`), and prints as JSON: the span from
+the first work to the last, the shares in which something ran (active: kernels, memsets, copies
+inside a device), only copies from or to the host ran (move), or nothing (idle), and per name the
+count, the sum of times and the bytes.
 """
 import argparse
 import json

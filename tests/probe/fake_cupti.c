@@ -15,7 +15,6 @@ enum {
     COPY = 1,
     SET = 2,
     RUNTIME = 5,
-    MARKER = 12,
     PEER_COPY = 22,
     MEMORY = 49
 };
@@ -24,6 +23,8 @@ typedef void (*request_function)(uint8_t **buffer, size_t *size_bytes, size_t *m
 typedef void (*complete_function)(void *context, uint32_t stream, uint8_t *buffer,
                                   size_t size_bytes, size_t valid_bytes);
 
+typedef void (*callback_function)(void *user, int domain, uint32_t id, const void *data);
+
 static const char *const call_names[] = {"",
                                          "cudaLaunchKernel_v7000",
                                          "cudaDeviceSynchronize_v3020",
@@ -31,17 +32,23 @@ static const char *const call_names[] = {"",
                                          "cudaMalloc_v3020",
                                          "cudaFree_v3020",
                                          "cudaGraphLaunch_v10000",
-                                         "cudaGetDevice_v3020"};
+                                         "cudaGetDevice_v3020",
+                                         "cudaProfilerStart_v4000",
+                                         "cudaProfilerStop_v4000"};
 enum { CALLS = sizeof call_names / sizeof *call_names };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static request_function request;
 static complete_function complete;
 static bool enabled[KINDS], call_enabled[CALLS];
+static callback_function heard;
+static void *heard_user;
+static bool listened[CALLS];
 static uint8_t *buffer;
 static size_t buffer_bytes, used_bytes, dropped, dropped_without_buffer;
 static char failing[64];
-static uint32_t correlation;
+static uint32_t correlation = 1u << 20; // below: numbers that a scenario chooses
+static int64_t launched, clock_ns;
 
 static bool fails(const char *function) {
     return strcmp(failing, function) == 0;
@@ -54,7 +61,6 @@ static size_t record_bytes(uint32_t kind) {
     case PEER_COPY: return 88;
     case SET: return 88;
     case RUNTIME: return 40;
-    case MARKER: return 56;
     case MEMORY: return 144;
     default: return 0;
     }
@@ -102,6 +108,7 @@ static void put_u32(uint8_t *record, size_t offset, uint32_t value) {
 
 FAKE void fake_add_kernel(const fake_kernel *k) {
     pthread_mutex_lock(&lock);
+    const int64_t number = ++launched; // whether somebody records it or not
     uint8_t *r = room(KERNEL);
     if (r) {
         uint16_t registers = (uint16_t)k->registers;
@@ -113,7 +120,8 @@ FAKE void fake_add_kernel(const fake_kernel *k) {
             put_u32(r, 64 + 4 * i, (uint32_t)k->block[i]);
         }
         put_u32(r, 80, (uint32_t)k->shared_bytes);
-        put_u32(r, 92, ++correlation);
+        put_u32(r, 92, k->correlation ? k->correlation : ++correlation);
+        put(r, 96, &number, 8);
         put(r, 104, &k->name, sizeof k->name);
         put(r, 144, &k->graph_node, 8);
     }
@@ -150,14 +158,15 @@ static uint32_t call_number(const char *name) {
     abort(); // a scenario with a mistake
 }
 
-FAKE void fake_add_call(int64_t start_ns, int64_t end_ns, const char *name) {
+FAKE void fake_add_call(int64_t start_ns, int64_t end_ns, const char *name, uint32_t thread,
+                        uint32_t number) {
     uint32_t id = call_number(name);
     pthread_mutex_lock(&lock);
     uint8_t *r = enabled[RUNTIME] || call_enabled[id] ? room(RUNTIME) : NULL;
     if (r) {
         put_u32(r, 4, id);
         put(r, 8, &start_ns, 8), put(r, 16, &end_ns, 8);
-        put_u32(r, 28, 77), put_u32(r, 32, ++correlation);
+        put_u32(r, 28, thread), put_u32(r, 32, number ? number : ++correlation);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -172,17 +181,30 @@ FAKE void fake_add_memory(int64_t at_ns, uint32_t device, uint64_t bytes, int re
     pthread_mutex_unlock(&lock);
 }
 
-FAKE void fake_add_range(int64_t start_ns, int64_t end_ns, uint32_t id, const char *name) {
+FAKE int fake_is_enabled(void) {
     pthread_mutex_lock(&lock);
-    for (int end = 0; end < 2; end++) {
-        uint8_t *r = room(MARKER);
-        if (!r) break;
-        put_u32(r, 4, end ? 1 << 2 : 1 << 1);
-        put(r, 8, end ? &end_ns : &start_ns, 8);
-        put_u32(r, 16, id);
-        if (!end) put(r, 40, &name, sizeof name);
-    }
+    bool is = enabled[KERNEL];
     pthread_mutex_unlock(&lock);
+    return is;
+}
+
+FAKE void fake_nobody_requests(uint8_t **none, size_t *size_bytes, size_t *max_records) {
+    *none = NULL, *size_bytes = 0, *max_records = 0;
+}
+
+FAKE void fake_nobody_completes(void *context, uint32_t stream, uint8_t *none, size_t size_bytes,
+                                size_t valid_bytes) {
+    (void)context, (void)stream, (void)none, (void)size_bytes, (void)valid_bytes;
+}
+
+FAKE void fake_hear(const char *name) {
+    uint32_t id = call_number(name);
+    for (int site = 0; site < 2; site++)
+        if (heard && listened[id]) heard(heard_user, 2, id, &site);
+}
+
+FAKE void fake_clock(int64_t now_ns) {
+    clock_ns = now_ns;
 }
 
 FAKE void fake_drop(size_t count) {
@@ -208,6 +230,9 @@ FAKE int cuptiGetResultString(int code, const char **text);
 FAKE int cuptiGetCallbackName(int domain, uint32_t id, const char **name);
 FAKE int cuptiActivityEnableRuntimeApi(uint32_t id, uint8_t enable);
 FAKE int cuptiActivityEnableDriverApi(uint32_t id, uint8_t enable);
+FAKE int cuptiSubscribe(void **subscriber, callback_function callback, void *user);
+FAKE int cuptiUnsubscribe(void *subscriber);
+FAKE int cuptiEnableCallback(uint32_t enable, void *subscriber, int domain, uint32_t id);
 
 int cuptiGetVersion(uint32_t *version) {
     *version = 130001;
@@ -222,12 +247,16 @@ int cuptiActivityRegisterCallbacks(request_function r, complete_function c) {
 
 int cuptiActivityEnable(int kind) {
     if (fails("cuptiActivityEnable")) return ERROR;
+    pthread_mutex_lock(&lock);
     if (kind >= 0 && kind < KINDS) enabled[kind] = true;
+    pthread_mutex_unlock(&lock);
     return 0;
 }
 
 int cuptiActivityDisable(int kind) {
+    pthread_mutex_lock(&lock);
     if (kind >= 0 && kind < KINDS) enabled[kind] = false;
+    pthread_mutex_unlock(&lock);
     return 0;
 }
 
@@ -267,7 +296,10 @@ int cuptiGetTimestamp(uint64_t *time_ns) {
     struct timespec t;
     if (fails("cuptiGetTimestamp")) return ERROR;
     clock_gettime(CLOCK_REALTIME, &t);
-    *time_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    if (clock_ns)
+        *time_ns = (uint64_t)clock_ns;
+    else
+        *time_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
     return 0;
 }
 
@@ -284,11 +316,32 @@ int cuptiGetCallbackName(int domain, uint32_t id, const char **name) {
 
 int cuptiActivityEnableRuntimeApi(uint32_t id, uint8_t enable) {
     if (fails("cuptiActivityEnableRuntimeApi") || id >= CALLS) return ERROR;
+    pthread_mutex_lock(&lock);
     call_enabled[id] = enable;
+    pthread_mutex_unlock(&lock);
     return 0;
 }
 
 int cuptiActivityEnableDriverApi(uint32_t id, uint8_t enable) {
     (void)id, (void)enable;
+    return 0;
+}
+
+int cuptiSubscribe(void **subscriber, callback_function callback, void *user) {
+    if (fails("cuptiSubscribe")) return ERROR;
+    heard = callback, heard_user = user;
+    *subscriber = listened;
+    return 0;
+}
+
+int cuptiUnsubscribe(void *subscriber) {
+    heard = NULL;
+    return subscriber == listened ? 0 : ERROR;
+}
+
+int cuptiEnableCallback(uint32_t enable, void *subscriber, int domain, uint32_t id) {
+    if (fails("cuptiEnableCallback") || subscriber != listened || domain != 2 || id >= CALLS)
+        return ERROR;
+    listened[id] = enable;
     return 0;
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that tools/probe-check looks at through the probe, in PyTorch and JAX.
 
-    gpu_programs.py step [--kineto TRACE.json]      three training steps of ResNet-18, always the same
+    gpu_programs.py step [--kineto TRACE.json]      three steps of ResNet-18, always the same
     gpu_programs.py jax                             as many products and sums as it is told
     gpu_programs.py blocks [--seconds S]            eager ResNet-50, batch 1, the probe on and off
     gpu_programs.py graph                           a captured graph of PyTorch's, replayed
@@ -99,14 +99,16 @@ def blocks(options):
             i += 1
             if switch:
                 switch(int(state == "on"))
-            for _ in range(10):
+            for _ in range(3):
                 model(image)
             torch.cuda.synchronize()
-            begin = time.perf_counter()
+            times = []
             for _ in range(options.iterations):
+                begin = time.perf_counter()
                 model(image)
+                times.append((time.perf_counter() - begin) * 1e3)
             torch.cuda.synchronize()
-            found[state].append((time.perf_counter() - begin) / options.iterations * 1e3)
+            found[state].append(times)
     print(json.dumps(found))
 
 
@@ -214,7 +216,7 @@ def main():
     parser.add_argument("task", nargs="?", default="infer")
     parser.add_argument("--kineto")
     parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--iterations", type=int, default=50)
+    parser.add_argument("--iterations", type=int, default=12)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--no-switch", action="store_true")
     options = parser.parse_args()

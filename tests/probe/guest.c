@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fake_cupti.h"
@@ -43,7 +44,7 @@ static void copy(int64_t start_ns, int64_t end_ns, int kind, int pinned, uint64_
 }
 
 static void call(int64_t start_ns, int64_t end_ns, const char *name) {
-    fake_add_call(zero + start_ns, zero + end_ns, name);
+    fake_add_call(zero + start_ns, zero + end_ns, name, 77, 0);
 }
 
 // 100 ms: kernels 0-10, 20-40 with 30-50 on another stream, a copy 45-60, a memset 60-65, a copy
@@ -61,7 +62,124 @@ static void known(void) {
     fake_add_memory(zero, 0, 1 << 20, 0);
     fake_add_memory(zero + 5, 0, 3 << 20, 0);
     fake_add_memory(zero + 9, 0, 1 << 20, 1);
-    fake_add_range(zero, zero + 50 * MS, 3, "forward");
+}
+
+// ---------------------------------------------------------------------------- NVTX
+typedef void (*function)(void);
+static int (*push)(const char *name);
+static int (*pop)(void);
+static uint64_t (*start)(const char *name);
+static void (*finish)(uint64_t id);
+static function *core[16] = {[5] = (function *)&start,
+                             [7] = (function *)&finish,
+                             [9] = (function *)&push,
+                             [11] = (function *)&pop};
+
+static int module_table(int module, function ***table, unsigned *count) {
+    *table = core, *count = 16;
+    return module == 1;
+}
+
+static const void *get_table(uint32_t id) {
+    static const struct {
+        size_t bytes;
+        int (*module_table)(int module, function ***table, unsigned *count);
+    } exported = {sizeof exported, module_table};
+    return id == 1 ? &exported : NULL;
+}
+
+static void begin_marks(void) {
+    const char *path = getenv("NVTX_INJECTION64_PATH");
+    void *library = path ? dlopen(path, RTLD_NOW) : NULL;
+    int (*begin)(const void *(*)(uint32_t)) = NULL;
+    void *symbol = library ? dlsym(library, "InitializeInjectionNvtx2") : NULL;
+    memcpy(&begin, &symbol, sizeof symbol);
+    if (!begin || begin(get_table) != 1 || !push || !pop || !start || !finish) exit(97);
+}
+
+static void at(int64_t ns) {
+    fake_clock(zero + ns);
+}
+
+static void launch(int64_t at_ns, uint32_t thread, uint32_t number) {
+    fake_add_call(zero + at_ns, zero + at_ns + 1000, "cudaLaunchKernel_v7000", thread, number);
+}
+
+static void launched(int64_t start_ns, int64_t end_ns, uint32_t number) {
+    const fake_kernel k = {.start_ns = zero + start_ns,
+                           .end_ns = zero + end_ns,
+                           .name = "work",
+                           .grid = {1, 1, 1},
+                           .block = {1, 1, 1},
+                           .correlation = number};
+    fake_add_kernel(&k);
+}
+
+// step 0-50 { forward 10-20, backward 20-40 }; work of 10 ms launched in forward, of 20 ms by
+// another thread during backward, 3 + 4 ms by one call of step itself, 1 ms after it.
+static void ranges(void) {
+    uint32_t self = (uint32_t)gettid();
+    begin_marks();
+    at(0), push("step");
+    at(10 * MS), push("forward");
+    at(20 * MS), pop();
+    push("backward");
+    at(40 * MS), pop();
+    uint64_t id = start("epoch");
+    at(50 * MS), pop();
+    at(55 * MS), finish(id);
+    pop(); // one too many
+    launched(12 * MS, 22 * MS, 5);
+    launch(11 * MS, self, 5);
+    launch(25 * MS, 999, 6);
+    launched(25 * MS, 45 * MS, 6);
+    launch(45 * MS, self, 7);
+    launched(45 * MS, 48 * MS, 7);
+    launched(48 * MS, 52 * MS, 7);
+    launch(60 * MS, self, 8);
+    launched(60 * MS, 61 * MS, 8);
+}
+
+// Only what lies between the program's own marks is recorded.
+static void window(void) {
+    kernel(0, 10 * MS, 0, 7, "before");
+    call(5 * MS, 6 * MS, "cudaMalloc_v3020");
+    copy(12 * MS, 14 * MS, 1, 1, 4096);
+    at(15 * MS);
+    fake_hear("cudaProfilerStart_v4000");
+    copy(32 * MS, 36 * MS, 1, 1, 1 << 20);
+    call(30 * MS, 36 * MS, "cudaMalloc_v3020");
+    kernel(20 * MS, 30 * MS, 0, 7, "inside");
+    kernel(40 * MS, 50 * MS, 0, 7, "inside");
+    at(55 * MS);
+    fake_hear("cudaProfilerStop_v4000");
+    call(56 * MS, 58 * MS, "cudaMalloc_v3020");
+    copy(56 * MS, 58 * MS, 2, 1, 4096);
+    kernel(60 * MS, 70 * MS, 0, 7, "after");
+}
+
+// For 1.6 s a kernel each millisecond or, while it is recorded, each 1.25.
+static void blocks(void) {
+    struct timespec begin, now;
+    int64_t ms = 0, number = 0;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    for (; ms < 3000; number++) {
+        kernel(ms * MS, ms * MS + 1000, 0, 7, "step");
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        ms = (now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / MS;
+        usleep(fake_is_enabled() ? 1250 : 1000);
+    }
+}
+
+// Another profiler comes by the same door as we did.
+static void later(void) {
+    void *library = dlopen(NULL, RTLD_NOW);
+    int (*take)(fake_request request, fake_complete complete) = NULL;
+    void *symbol = dlsym(library, "cuptiActivityRegisterCallbacks");
+    memcpy(&take, &symbol, sizeof symbol);
+    kernel(0, 10 * MS, 0, 7, "ours");
+    if (!take || take(fake_nobody_requests, fake_nobody_completes)) exit(96);
+    kernel(20 * MS, 30 * MS, 0, 7, "theirs");
 }
 
 static void *many_of(void *stream) {
@@ -110,6 +228,14 @@ int main(int argc, char **argv) {
         names();
     } else if (strcmp(what, "fork") == 0) {
         forking();
+    } else if (strcmp(what, "ranges") == 0) {
+        ranges();
+    } else if (strcmp(what, "window") == 0) {
+        window();
+    } else if (strcmp(what, "blocks") == 0) {
+        blocks();
+    } else if (strcmp(what, "later") == 0) {
+        later();
     } else {
         known();
     }

@@ -59,11 +59,63 @@ def test_known_times():
     assert found["ranges"] == [] and found["complete"] and found["lost"]["records"] == 0
 
 
-def test_calls_and_ranges_on_request():
-    found, _ = profile("known", "--api", "--ranges")
+def test_calls_on_request():
+    found, _ = profile("known", "--api")
     near(found["devices"][0]["idle_ms"]["launching"], 1)
     assert "cudaLaunchKernel_v7000" in [c["name"] for c in found["api"]]
-    assert [(r["name"], r["calls"], r["total_ms"]) for r in found["ranges"]] == [("forward", 1, 50)]
+
+
+def test_ranges_have_the_work_they_launched():
+    found, _ = profile("ranges", "--ranges")
+    rows = {r["name"]: r for r in found["ranges"]}
+    assert [(r["depth"], r["name"]) for r in found["ranges"]] == [
+        (0, "step"), (1, "backward"), (1, "forward"), (0, "epoch")], found["ranges"]
+    for name, host, device, own, work in (("step", 50, 37, 7, 4), ("forward", 10, 10, 10, 1),
+                                          ("backward", 20, 20, 20, 1), ("epoch", 15, 0, 0, 0)):
+        row = rows[name]
+        assert row["calls"] == 1 and row["device_work"] == work, row
+        near(row["total_ms"], host), near(row["device_ms"], device)
+        near(row["self_device_ms"], own)
+    near(found["outside_ranges_ms"], 1)
+    assert profile("ranges", "--ranges", "--trace", os.devnull) and found["complete"]
+
+
+def test_only_what_the_program_marks():
+    found, _ = profile("window", "--range", "profiler-api")
+    device, = found["devices"]
+    assert [(k["name"], k["calls"]) for k in device["kernels"]] == [("inside", 2)]
+    near(device["span_ms"], 30)
+    near(device["move"], 4 / 30)
+    assert [(c["kind"], c["calls"]) for c in device["copies"]] == [("in", 1)]
+    assert [(c["calls"], c["total_ms"]) for c in found["api"]] == [(1, 6)]
+    near(device["idle_ms"]["allocating"], 2)
+    found, _ = profile("fail=cuptiSubscribe", "--range", "profiler-api")
+    assert "cuptiSubscribe" in found["incomplete_reason"]
+
+
+def test_a_window_of_time():
+    found, _ = profile("blocks", "--delay", "0.8", "--time-limit", "0.6")
+    device, = found["devices"]
+    assert 400 < device["span_ms"] < 700, device["span_ms"]
+    assert 500 < found["probes"][0]["recorded_ms"] < 700
+    found, _ = profile("known", "--delay", "100")
+    assert found["devices"] == []
+
+
+def test_another_profiler_may_come_later():
+    found, _ = profile("later")
+    assert [k["name"] for k in found["devices"][0]["kernels"]] == ["ours"]
+    assert found["probes"][0]["state"] == "aside"
+    assert "another profiler" in found["incomplete_reason"]
+
+
+def test_the_cost_of_recording():
+    assert profile("known", "--cost")[0]["overhead"] is None
+    found, _ = profile("blocks", "--cost", "--cost-block", "60")
+    cost = found["overhead"]
+    assert cost["blocks"] >= 6 and cost["low"] <= cost["share"] <= cost["high"], cost
+    # The program says it is slower by a quarter of its own time; the machine adds to both.
+    assert 0.05 < cost["share"] < 0.40, cost
 
 
 def test_a_million_records_from_four_threads():

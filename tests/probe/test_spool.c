@@ -53,9 +53,9 @@ static void damage_is_named(void) {
     CHECK_FAILS(PLB_EINVAL, "expected", plb_spool_check(s, sizeof *s - 1, "f"));
     s->magic++;
     CHECK_FAILS(PLB_EINVAL, "not a probe's file", plb_spool_check(s, sizeof *s, "f"));
-    s->magic--, s->version = 2;
-    CHECK_FAILS(PLB_EINVAL, "version 1", plb_spool_check(s, sizeof *s, "f"));
-    s->version = 1, s->name_bytes = PLB_SPOOL_NAME_BYTES + 1;
+    s->magic--, s->version = 1;
+    CHECK_FAILS(PLB_EINVAL, "version 2", plb_spool_check(s, sizeof *s, "f"));
+    s->version = 2, s->name_bytes = PLB_SPOOL_NAME_BYTES + 1;
     CHECK_FAILS(PLB_EINVAL, "names", plb_spool_check(s, sizeof *s, "f"));
     s->name_bytes = 2; // ends within "k"
     CHECK_FAILS(PLB_EINVAL, "names", plb_spool_check(s, sizeof *s, "f"));
@@ -74,6 +74,18 @@ static void damage_is_named(void) {
     s = filled();
     s->device[0].sums.mask_ns[1] = INT64_MAX;
     CHECK_FAILS(PLB_EINVAL, "mask", plb_spool_check(s, sizeof *s, "f"));
+    plb_free(s);
+
+    s = filled();
+    s->range[5] = (plb_spool_range){.hash = 1, .parent = 6};
+    s->range[6] = (plb_spool_range){.hash = 2, .parent = 5};
+    CHECK_FAILS(PLB_EINVAL, "parent of range", plb_spool_check(s, sizeof *s, "f"));
+    s->range[6].parent = PLB_SPOOL_RANGES;
+    CHECK_FAILS(PLB_EINVAL, "parent of range", plb_spool_check(s, sizeof *s, "f"));
+    s->range[6].parent = -1;
+    CHECK_OK(plb_spool_check(s, sizeof *s, "f"));
+    s->blocks = PLB_SPOOL_BLOCKS + 1;
+    CHECK_FAILS(PLB_EINVAL, "blocks", plb_spool_check(s, sizeof *s, "f"));
     plb_free(s);
 
     s = filled();
