@@ -6,9 +6,9 @@
 
 #include "base/core/alloc.h"
 #include "base/core/status.h"
+#include "case_types.h"
 #include "check.h"
 #include "engine/device/backend.h"
-#include "engine/ops/reorder.h"
 #include "op_case.h"
 
 enum { DEVICE_GUARD = 256, DEVICE_FILL = 0x5a };
@@ -36,12 +36,8 @@ static inline void test_device_close(test_device *d) {
 
 // A case: a sample at a dtype, perhaps with larger extents, laid out one way.
 typedef struct device_case {
-    plb_op_id op;
-    const plb_op *table;
-    const plb_sample *sample;
-    plb_type in[PLB_SAMPLE_INPUTS], out[PLB_MAX_OUTPUTS];
-    int n_out;
-    bool nhwc, grown;
+    case_types t;
+    bool grown;
     plb_math math;
 } device_case;
 
@@ -99,9 +95,9 @@ static inline plb_status device_case_reference(const device_case *c, const plb_t
                                                plb_tensor *out) {
     plb_tensor ins[PLB_SAMPLE_INPUTS];
     plb_type types[PLB_SAMPLE_INPUTS], outs[PLB_MAX_OUTPUTS];
-    const plb_sample *s = c->sample;
+    const plb_sample *s = c->t.sample;
     for (int k = 0; k < s->n_in; k++) {
-        types[k] = c->in[k];
+        types[k] = c->t.in[k];
         ins[k] = (plb_tensor){.dtype = PLB_DTYPE_COUNT};
         if (!in[k].data) continue;
         if (plb_dtype_is_float(types[k].dtype)) types[k].dtype = PLB_F64;
@@ -109,11 +105,15 @@ static inline plb_status device_case_reference(const device_case *c, const plb_t
         PLB_TRY(plb_tensor_copy(&ins[k], &in[k]));
     }
     plb_signature sig = {.attrs = s->attrs, .n_in = s->n_in, .n_out = 1, .in = types, .out = outs};
-    plb_status status = c->table->infer(&sig);
-    for (int k = 0; k < c->n_out; k++) out[k] = op_case_tensor(&outs[k], 0);
-    plb_call call = {
-        .attrs = s->attrs, .n_in = s->n_in, .n_out = c->n_out, .in = ins, .out = out, .threads = 1};
-    if (!status) status = c->table->ref(&call);
+    plb_status status = c->t.table->infer(&sig);
+    for (int k = 0; k < c->t.n_out; k++) out[k] = op_case_tensor(&outs[k], 0);
+    plb_call call = {.attrs = s->attrs,
+                     .n_in = s->n_in,
+                     .n_out = c->t.n_out,
+                     .in = ins,
+                     .out = out,
+                     .threads = 1};
+    if (!status) status = c->t.table->ref(&call);
     for (int k = 0; k < s->n_in; k++) {
         if (in[k].data) op_case_tensor_free(&ins[k]);
     }
@@ -155,77 +155,45 @@ static inline int64_t device_differs(const plb_tensor *got, const plb_tensor *wa
 static inline double device_case_tolerance(const device_case *c, const plb_tensor *in,
                                            const plb_tensor *want, plb_dtype dtype) {
     double magnitude = 0;
-    for (int k = 0; k < c->sample->n_in; k++) {
+    for (int k = 0; k < c->t.sample->n_in; k++) {
         if (in[k].data && plb_dtype_is_float(in[k].dtype)) {
             magnitude = fmax(magnitude, device_largest(&in[k]));
         }
     }
-    int64_t outputs = plb_shape_count(&c->out[0].shape);
-    int64_t terms = outputs ? plb_shape_count(&c->in[0].shape) / outputs : 0;
-    for (int i = 0; i < c->in[0].shape.rank; i++) {
-        if (c->in[0].shape.dim[i] > terms) terms = c->in[0].shape.dim[i];
+    int64_t outputs = plb_shape_count(&c->t.out[0].shape);
+    int64_t terms = outputs ? plb_shape_count(&c->t.in[0].shape) / outputs : 0;
+    for (int i = 0; i < c->t.in[0].shape.rank; i++) {
+        if (c->t.in[0].shape.dim[i] > terms) terms = c->t.in[0].shape.dim[i];
     }
-    if (!(c->table->flags & PLB_OP_POINTWISE) && terms > 16) magnitude *= sqrt((double)terms) / 2;
+    if (!(c->t.table->flags & PLB_OP_POINTWISE) && terms > 16) magnitude *= sqrt((double)terms) / 2;
     double epsilon = plb_dtype_epsilon(dtype);
     if (c->math == PLB_MATH_TF32 && dtype == PLB_F32) epsilon = 0x1p-11;
     return 12 * epsilon * fmax(device_largest(want), magnitude);
 }
 
 // ---------------------------------------------------------------------------- layouts, sizes
-static inline plb_layout device_case_layout(const device_case *c, const plb_type *type, bool output,
-                                            int k) {
-    const int rank = type->shape.rank;
-    const plb_layout plain = {0};
-    if (rank < 3 || rank > 5) return plain;
-    if (c->op == PLB_OP_reorder && output) {
-        return ((const plb_reorder_attrs *)c->sample->attrs)->target;
-    }
-    if (!c->nhwc) return plain;
-    const unsigned flags = c->table->flags;
-    bool fits = rank == c->out[0].shape.rank;
-    if (flags & PLB_OP_SPATIAL) {
-        bool given = c->table->spatial_in || c->table->spatial_out;
-        unsigned in = given ? c->table->spatial_in : 1u, out = given ? c->table->spatial_out : ~0u;
-        fits = (output ? out : in) >> k & 1;
-    } else if (flags & (PLB_OP_STRIDED | PLB_OP_VIEW)) {
-        fits = !output || (flags & PLB_OP_FOLLOWS);
-    } else if (!(flags & (PLB_OP_POINTWISE | PLB_OP_FOLLOWS))) {
-        fits = c->op == PLB_OP_reorder;
-    }
-    return fits ? (plb_layout){PLB_LAYOUT_NHWC, 0} : plain;
-}
-
 // Larger extents for all operands alike, so that vectors, tails and several blocks are reached.
 static inline void device_case_grow(device_case *c) {
     static const int64_t factor[9] = {1, 200, 14, 6, 3, 2, 1, 1, 1};
     int rank = 0;
-    for (int k = 0; k < c->sample->n_in; k++) {
-        if (c->in[k].shape.rank > rank) rank = c->in[k].shape.rank;
+    for (int k = 0; k < c->t.sample->n_in; k++) {
+        if (c->t.in[k].shape.rank > rank) rank = c->t.in[k].shape.rank;
     }
-    for (int k = 0; k < c->sample->n_in; k++) {
-        for (int i = 0; i < c->in[k].shape.rank; i++) {
-            int64_t *extent = &c->in[k].shape.dim[i];
+    for (int k = 0; k < c->t.sample->n_in; k++) {
+        for (int i = 0; i < c->t.in[k].shape.rank; i++) {
+            int64_t *extent = &c->t.in[k].shape.dim[i];
             if (*extent > 1) *extent = *extent * factor[rank] + 1;
         }
     }
     c->grown = true;
 }
 
-// False: the op does not take these types.
-static inline bool device_case_infer(device_case *c) {
-    plb_signature sig = {
-        .attrs = c->sample->attrs, .n_in = c->sample->n_in, .n_out = 1, .in = c->in, .out = c->out};
-    if (c->table->infer(&sig)) return false;
-    c->n_out = sig.n_out;
-    return true;
-}
-
 static inline void device_case_say(const device_case *c, const plb_kernel *kernel,
                                    const char *choice, char *text, size_t size) {
     char shape[160];
-    snprintf(text, size, "%s by %s%s%s, %s, %s %s%s%s%s", c->table->name, kernel->name,
-             *choice ? " " : "", choice, c->sample->name, plb_dtype_name(c->in[0].dtype),
-             plb_shape_format(&c->in[0].shape, shape, sizeof shape), c->nhwc ? " nhwc" : "",
+    snprintf(text, size, "%s by %s%s%s, %s, %s %s%s%s%s", c->t.table->name, kernel->name,
+             *choice ? " " : "", choice, c->t.sample->name, plb_dtype_name(c->t.in[0].dtype),
+             plb_shape_format(&c->t.in[0].shape, shape, sizeof shape), c->t.nhwc ? " nhwc" : "",
              c->grown ? " grown" : "", c->math == PLB_MATH_TF32 ? " tf32" : "");
 }
 

@@ -46,54 +46,51 @@ static void print_row(const char *name, const char *kernel, const plb_shape *sha
 // Bytes are those of all operands, each counted once.
 static void bench(const bench_case *b, int threads) {
     const plb_sample sample = {.name = b->name, .n_in = b->n_in, .attrs = b->attrs};
-    one_case c = {.op = b->op,
-                  .table = plb_op_of(b->op),
-                  .sample = &sample,
-                  .nhwc = b->nhwc,
+    one_case c = {.t = {.op = b->op, .table = plb_op_of(b->op), .sample = &sample, .nhwc = b->nhwc},
                   .threads = threads};
     operand in[PLB_SAMPLE_INPUTS], out[PLB_MAX_OUTPUTS];
     plb_tensor ins[PLB_SAMPLE_INPUTS], outs[PLB_MAX_OUTPUTS];
     double bytes = 0;
-    memcpy(c.in, b->in, sizeof c.in);
-    if (!infer_types(&c)) return;
+    memcpy(c.t.in, b->in, sizeof c.t.in);
+    if (!case_infer(&c.t)) return;
     for (int k = 0; k < b->n_in; k++) {
-        in[k] = operand_new(&c.in[k], layout_of(&c, &c.in[k], false, k), false);
+        in[k] = operand_new(&c.t.in[k], case_layout(&c.t, false, k), false);
         memset(in[k].t.data, 0, in[k].bytes);
-        if (c.in[k].dtype == PLB_F32) {
+        if (c.t.in[k].dtype == PLB_F32) {
             float *x = in[k].t.data;
             for (size_t i = 0; i < in[k].bytes / 4; i++) x[i] = (float)random_unit() + 0.5f;
         }
         ins[k] = in[k].t, bytes += (double)in[k].bytes;
     }
-    for (int k = 0; k < c.n_out; k++) {
-        out[k] = operand_new(&c.out[k], layout_of(&c, &c.out[k], true, k), false);
+    for (int k = 0; k < c.t.n_out; k++) {
+        out[k] = operand_new(&c.t.out[k], case_layout(&c.t, true, k), false);
         outs[k] = out[k].t, bytes += (double)out[k].bytes;
     }
-    plb_query q = {.op = c.op,
+    plb_query q = {.op = c.t.op,
                    .attrs = b->attrs,
                    .n_in = b->n_in,
-                   .n_out = c.n_out,
+                   .n_out = c.t.n_out,
                    .in = ins,
                    .out = outs,
                    .threads = threads};
-    const plb_kernel *kernel = plb_backend_cpu.kernels(c.op)[0];
+    const plb_kernel *kernel = plb_backend_cpu.kernels(c.t.op)[0];
     plb_launch launch = {0};
     if (!kernel->refuse(&q) && !kernel->prepare(&q, "", &launch)) {
         void *workspace = plb_alloc_slab(launch.workspace_bytes + 64);
         plb_call call = {.attrs = b->attrs,
                          .n_in = b->n_in,
-                         .n_out = c.n_out,
+                         .n_out = c.t.n_out,
                          .in = ins,
                          .out = outs,
                          .workspace = workspace,
                          .threads = threads};
-        print_row(b->name, kernel->name, &c.in[0].shape, b->nhwc, threads,
+        print_row(b->name, kernel->name, &c.t.in[0].shape, b->nhwc, threads,
                   least_ns(&launch, &call, bytes), bytes);
         if (launch.release) launch.release(launch.state);
         plb_free(workspace);
     }
     for (int k = 0; k < b->n_in; k++) plb_free(in[k].memory);
-    for (int k = 0; k < c.n_out; k++) plb_free(out[k].memory);
+    for (int k = 0; k < c.t.n_out; k++) plb_free(out[k].memory);
 }
 
 static void bench_memcpy(size_t bytes) {

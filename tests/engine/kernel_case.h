@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/core/alloc.h"
+#include "case_types.h"
 #include "check.h"
 #include "engine/device/cpu/cpu.h"
 #include "plumb/plumb.h"
@@ -15,12 +16,8 @@ enum { GUARD = 64, MAX_OPERANDS = PLB_SAMPLE_INPUTS + PLB_MAX_OUTPUTS };
 
 // One case: a sample with its final types, and how it is laid out.
 typedef struct one_case {
-    plb_op_id op;
-    const plb_op *table;
-    const plb_sample *sample;
-    plb_type in[PLB_SAMPLE_INPUTS], out[PLB_MAX_OUTPUTS];
-    int n_out;
-    bool nhwc, gaps;
+    case_types t;
+    bool gaps;
     int size;              // 0: as the sample says, 1: larger, 2: enough for several threads
     int threads, in_place; // input whose memory output 0 takes, -1: none
 } one_case;
@@ -75,37 +72,6 @@ static void fill(operand *o, const plb_sample *s, int k) {
         if (o->t.dtype == PLB_BOOL) x = u < 0.5;
         plb_store_f64(o->t.data, o->t.dtype, plb_tensor_offset_linear(&o->t, i), x);
     }
-}
-
-static plb_layout layout_of(const one_case *c, const plb_type *type, bool output, int k) {
-    const int rank = type->shape.rank;
-    plb_layout plain = {0};
-    if (rank < 3 || rank > 5) return plain;
-    if (c->op == PLB_OP_reorder && output) {
-        return ((const plb_reorder_attrs *)c->sample->attrs)->target;
-    }
-    if (!c->nhwc) return plain;
-    const unsigned flags = c->table->flags;
-    bool fits = rank == c->out[0].shape.rank;
-    if (flags & PLB_OP_SPATIAL) {
-        bool given = c->table->spatial_in || c->table->spatial_out;
-        unsigned in = given ? c->table->spatial_in : 1u, out = given ? c->table->spatial_out : ~0u;
-        fits = (output ? out : in) >> k & 1;
-    } else if (flags & (PLB_OP_STRIDED | PLB_OP_VIEW)) {
-        fits = !output || (flags & PLB_OP_FOLLOWS);
-    } else if (!(flags & (PLB_OP_POINTWISE | PLB_OP_FOLLOWS))) {
-        fits = c->op == PLB_OP_reorder;
-    }
-    return fits ? (plb_layout){PLB_LAYOUT_NHWC, 0} : plain;
-}
-
-// false: the op does not take these types.
-static bool infer_types(one_case *c) {
-    plb_signature sig = {
-        .attrs = c->sample->attrs, .n_in = c->sample->n_in, .n_out = 1, .in = c->in, .out = c->out};
-    if (c->table->infer(&sig)) return false;
-    c->n_out = sig.n_out;
-    return true;
 }
 
 #endif

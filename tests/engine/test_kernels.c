@@ -18,30 +18,30 @@ static plb_status reference(const one_case *c, const operand *in, operand *out) 
     plb_tensor ins[PLB_SAMPLE_INPUTS], outs[PLB_MAX_OUTPUTS];
     operand copy[PLB_SAMPLE_INPUTS] = {0};
     plb_type types[PLB_SAMPLE_INPUTS], out_types[PLB_MAX_OUTPUTS];
-    const plb_sample *s = c->sample;
+    const plb_sample *s = c->t.sample;
     for (int k = 0; k < s->n_in; k++) {
-        types[k] = c->in[k];
+        types[k] = c->t.in[k];
         ins[k] = (plb_tensor){.dtype = PLB_DTYPE_COUNT};
         if (s->absent >> k & 1) continue;
-        types[k].dtype = exact(c->in[k].dtype);
+        types[k].dtype = exact(c->t.in[k].dtype);
         copy[k] = operand_new(&types[k], (plb_layout){0}, false);
         ins[k] = copy[k].t;
         CHECK_OK(plb_tensor_copy(&ins[k], &in[k].t));
     }
     plb_signature sig = {
         .attrs = s->attrs, .n_in = s->n_in, .n_out = 1, .in = types, .out = out_types};
-    plb_status status = c->table->infer(&sig);
-    for (int k = 0; k < c->n_out; k++) {
+    plb_status status = c->t.table->infer(&sig);
+    for (int k = 0; k < c->t.n_out; k++) {
         out[k] = operand_new(&out_types[k], (plb_layout){0}, false);
         outs[k] = out[k].t;
     }
     plb_call call = {.attrs = s->attrs,
                      .n_in = s->n_in,
-                     .n_out = c->n_out,
+                     .n_out = c->t.n_out,
                      .in = ins,
                      .out = outs,
                      .threads = 1};
-    if (!status) status = c->table->ref(&call);
+    if (!status) status = c->t.table->ref(&call);
     for (int k = 0; k < s->n_in; k++) plb_free(copy[k].memory);
     return status;
 }
@@ -59,9 +59,9 @@ static double largest(const plb_tensor *t) {
 
 static void say(const one_case *c, const plb_kernel *kernel, char *text, size_t size) {
     char shape[160];
-    snprintf(text, size, "%s by %s, %s %s %s%s%s%s threads %d in place %d", c->table->name,
-             kernel->name, c->sample->name, plb_dtype_name(c->in[0].dtype),
-             plb_shape_format(&c->in[0].shape, shape, sizeof shape), c->nhwc ? " nhwc" : "",
+    snprintf(text, size, "%s by %s, %s %s %s%s%s%s threads %d in place %d", c->t.table->name,
+             kernel->name, c->t.sample->name, plb_dtype_name(c->t.in[0].dtype),
+             plb_shape_format(&c->t.in[0].shape, shape, sizeof shape), c->t.nhwc ? " nhwc" : "",
              c->gaps ? " gaps" : "", c->size ? " grown" : "", c->threads, c->in_place);
 }
 
@@ -84,8 +84,8 @@ static void compare(const one_case *c, const plb_kernel *kernel, int k, const pl
     if (strcmp(kernel->name, "winograd") == 0) tolerance = 2e-5 * rms(want);
     // Positions on the grid are f32 where values are, so that a tap's weight is as wrong as the
     // position of the last element.
-    if (c->op == PLB_OP_interpolate || c->op == PLB_OP_interpolate_grad) {
-        const int64_t extent = c->in[0].shape.dim[c->in[0].shape.rank - 1];
+    if (c->t.op == PLB_OP_interpolate || c->t.op == PLB_OP_interpolate_grad) {
+        const int64_t extent = c->t.in[0].shape.dim[c->t.in[0].shape.rank - 1];
         tolerance += 2 * (double)extent * plb_dtype_epsilon(got->dtype) * scale;
     }
     const int64_t count = plb_shape_count(&got->shape);
@@ -109,7 +109,7 @@ static void compare(const one_case *c, const plb_kernel *kernel, int k, const pl
 // ---------------------------------------------------------------------------- running
 
 static bool may_take(const one_case *c, const plb_tensor *in, const plb_tensor *out) {
-    const plb_op *op = c->table;
+    const plb_op *op = c->t.table;
     bool allowed = op->flags & PLB_OP_POINTWISE;
     for (int i = 0; i < op->n_overwrites; i++) {
         allowed |= op->overwrites[i].input == c->in_place && op->overwrites[i].output == 0;
@@ -136,29 +136,29 @@ static int run_kernel(const one_case *c, const plb_kernel *kernel, const operand
                       const operand *want, double magnitude) {
     operand mine[PLB_SAMPLE_INPUTS] = {0}, out[PLB_MAX_OUTPUTS] = {0};
     plb_tensor ins[PLB_SAMPLE_INPUTS], outs[PLB_MAX_OUTPUTS];
-    const plb_sample *s = c->sample;
+    const plb_sample *s = c->t.sample;
     int ran = 0;
     void *workspace = NULL, *packed = NULL;
     plb_launch launch = {0};
     for (int k = 0; k < s->n_in; k++) {
         ins[k] = (plb_tensor){.dtype = PLB_DTYPE_COUNT};
         if (s->absent >> k & 1) continue;
-        mine[k] = operand_new(&c->in[k], layout_of(c, &c->in[k], false, k), c->gaps && k == 0);
+        mine[k] = operand_new(&c->t.in[k], case_layout(&c->t, false, k), c->gaps && k == 0);
         CHECK_OK(plb_tensor_copy(&mine[k].t, &in[k].t));
         ins[k] = mine[k].t;
     }
-    for (int k = 0; k < c->n_out; k++) {
-        out[k] = operand_new(&c->out[k], layout_of(c, &c->out[k], true, k), false);
+    for (int k = 0; k < c->t.n_out; k++) {
+        out[k] = operand_new(&c->t.out[k], case_layout(&c->t, true, k), false);
         outs[k] = out[k].t;
     }
     if (c->in_place >= 0) {
         if (!may_take(c, &ins[c->in_place], &outs[0])) goto out;
         outs[0].data = ins[c->in_place].data;
     }
-    plb_query q = {.op = c->op,
+    plb_query q = {.op = c->t.op,
                    .attrs = s->attrs,
                    .n_in = s->n_in,
-                   .n_out = c->n_out,
+                   .n_out = c->t.n_out,
                    .in = ins,
                    .out = outs,
                    .threads = c->threads};
@@ -171,7 +171,7 @@ static int run_kernel(const one_case *c, const plb_kernel *kernel, const operand
     memset((char *)workspace + launch.workspace_bytes, 0x5a, GUARD);
     plb_call call = {.attrs = s->attrs,
                      .n_in = s->n_in,
-                     .n_out = c->n_out,
+                     .n_out = c->t.n_out,
                      .in = ins,
                      .out = outs,
                      .workspace = workspace,
@@ -179,7 +179,7 @@ static int run_kernel(const one_case *c, const plb_kernel *kernel, const operand
                      .threads = c->threads};
     if (launch.pack) CHECK_OK(launch.pack(launch.state, &call, packed, NULL));
     CHECK_OK(launch.run(launch.state, &call, NULL));
-    for (int k = 0; k < c->n_out; k++) compare(c, kernel, k, &outs[k], &want[k].t, magnitude);
+    for (int k = 0; k < c->t.n_out; k++) compare(c, kernel, k, &outs[k], &want[k].t, magnitude);
     char text[512];
     say(c, kernel, text, sizeof text);
     if (c->in_place < 0) CHECK_SAY(repeats(&launch, &call, out), "%s: other bits", text);
@@ -188,7 +188,7 @@ static int run_kernel(const one_case *c, const plb_kernel *kernel, const operand
         if (!kept) CHECK_SAY(kept, "%s writes past its workspace", text);
         if (!kept) break;
     }
-    for (int k = 0; k < c->n_out; k++) CHECK_SAY(guards_hold(&out[k]), "%s", text);
+    for (int k = 0; k < c->t.n_out; k++) CHECK_SAY(guards_hold(&out[k]), "%s", text);
     for (int k = 0; k < s->n_in; k++) {
         if (mine[k].memory) CHECK_SAY(guards_hold(&mine[k]), "%s", text);
     }
@@ -198,22 +198,22 @@ out:
     plb_free(workspace);
     plb_free(packed);
     for (int k = 0; k < s->n_in; k++) plb_free(mine[k].memory);
-    for (int k = 0; k < c->n_out; k++) plb_free(out[k].memory);
+    for (int k = 0; k < c->t.n_out; k++) plb_free(out[k].memory);
     return ran;
 }
 
 // Kernels of the op that are not the reference itself, in all layouts of one case.
 static void run_layouts(one_case *c, const operand *in, const operand *want, double magnitude,
                         int *ran) {
-    const plb_kernel *const *kernels = plb_backend_cpu.kernels(c->op);
+    const plb_kernel *const *kernels = plb_backend_cpu.kernels(c->t.op);
     for (int i = 0; kernels[i] && kernels[i]->op != PLB_OP_COUNT; i++) {
         for (int v = 0; v < 8; v++) {
-            c->nhwc = v & 1, c->threads = v & 2 ? 2 : 1, c->gaps = v & 4;
+            c->t.nhwc = v & 1, c->threads = v & 2 ? 2 : 1, c->gaps = v & 4;
             if (c->size == 1 && c->threads == 2) continue;
-            bool strides = c->table->flags &
+            bool strides = c->t.table->flags &
                            (PLB_OP_POINTWISE | PLB_OP_FOLLOWS | PLB_OP_STRIDED | PLB_OP_VIEW);
             if (c->gaps && !strides) continue;
-            for (c->in_place = -1; c->in_place < c->sample->n_in; c->in_place++) {
+            for (c->in_place = -1; c->in_place < c->t.sample->n_in; c->in_place++) {
                 ran[i] += run_kernel(c, kernels[i], in, want, magnitude);
             }
         }
@@ -222,27 +222,27 @@ static void run_layouts(one_case *c, const operand *in, const operand *want, dou
 
 static void run_case(one_case *c, int *ran) {
     operand in[PLB_SAMPLE_INPUTS] = {0}, want[PLB_MAX_OUTPUTS] = {0};
-    const plb_sample *s = c->sample;
+    const plb_sample *s = c->t.sample;
     double magnitude = 0;
-    if (!infer_types(c)) return;
+    if (!case_infer(&c->t)) return;
     for (int k = 0; k < s->n_in; k++) {
         if (s->absent >> k & 1) continue;
-        in[k] = operand_new(&c->in[k], (plb_layout){0}, false);
+        in[k] = operand_new(&c->t.in[k], (plb_layout){0}, false);
         fill(&in[k], s, k);
-        if (plb_dtype_is_float(c->in[k].dtype)) magnitude = fmax(magnitude, largest(&in[k].t));
+        if (plb_dtype_is_float(c->t.in[k].dtype)) magnitude = fmax(magnitude, largest(&in[k].t));
     }
     // Sums err with the magnitudes of their terms, of which many cancel: by the root of their
     // number where roundings are independent (Higham: "The accuracy of floating point
     // summation", 1993).
-    int64_t outputs = plb_shape_count(&c->out[0].shape);
-    int64_t terms = outputs ? plb_shape_count(&c->in[0].shape) / outputs : 0;
-    for (int i = 0; i < c->in[0].shape.rank; i++) {
-        if (c->in[0].shape.dim[i] > terms) terms = c->in[0].shape.dim[i];
+    int64_t outputs = plb_shape_count(&c->t.out[0].shape);
+    int64_t terms = outputs ? plb_shape_count(&c->t.in[0].shape) / outputs : 0;
+    for (int i = 0; i < c->t.in[0].shape.rank; i++) {
+        if (c->t.in[0].shape.dim[i] > terms) terms = c->t.in[0].shape.dim[i];
     }
-    if (!(c->table->flags & PLB_OP_POINTWISE) && terms > 16) magnitude *= sqrt((double)terms) / 2;
+    if (!(c->t.table->flags & PLB_OP_POINTWISE) && terms > 16) magnitude *= sqrt((double)terms) / 2;
     if (reference(c, in, want) == PLB_OK) run_layouts(c, in, want, magnitude, ran);
     for (int k = 0; k < s->n_in; k++) plb_free(in[k].memory);
-    for (int k = 0; k < c->n_out; k++) plb_free(want[k].memory);
+    for (int k = 0; k < c->t.n_out; k++) plb_free(want[k].memory);
 }
 
 // ---------------------------------------------------------------------------- cases
@@ -257,12 +257,12 @@ static void grow(one_case *c, int size) {
                                           {1, 6500, 62, 14, 5, 3, 2, 1, 1}};
     const int64_t *factor = factors[size - 1];
     int rank = 0;
-    for (int k = 0; k < c->sample->n_in; k++) {
-        if (c->in[k].shape.rank > rank) rank = c->in[k].shape.rank;
+    for (int k = 0; k < c->t.sample->n_in; k++) {
+        if (c->t.in[k].shape.rank > rank) rank = c->t.in[k].shape.rank;
     }
-    for (int k = 0; k < c->sample->n_in; k++) {
-        for (int i = 0; i < c->in[k].shape.rank; i++) {
-            int64_t *extent = &c->in[k].shape.dim[i];
+    for (int k = 0; k < c->t.sample->n_in; k++) {
+        for (int i = 0; i < c->t.in[k].shape.rank; i++) {
+            int64_t *extent = &c->t.in[k].shape.dim[i];
             if (*extent > 1) *extent = *extent * factor[rank] + 1;
         }
     }
@@ -273,13 +273,13 @@ static void run_sample(plb_op_id op, const plb_sample *sample, int largest_size,
     static const plb_dtype floats[] = {PLB_F32, PLB_F64, PLB_BF16, PLB_F16};
     for (int size = 0; size <= largest_size; size++) {
         for (int f = 0; f < 4; f++) {
-            one_case c = {.op = op, .table = plb_op_of(op), .sample = sample};
+            one_case c = {.t = {.op = op, .table = plb_op_of(op), .sample = sample}};
             bool any = false;
             for (int k = 0; k < sample->n_in; k++) {
-                c.in[k] = sample->in[k];
-                any |= c.in[k].dtype == PLB_F32;
-                if (c.in[k].dtype == PLB_F32) c.in[k].dtype = floats[f];
-                if (sample->absent >> k & 1) c.in[k] = (plb_type){.dtype = PLB_DTYPE_COUNT};
+                c.t.in[k] = sample->in[k];
+                any |= c.t.in[k].dtype == PLB_F32;
+                if (c.t.in[k].dtype == PLB_F32) c.t.in[k].dtype = floats[f];
+                if (sample->absent >> k & 1) c.t.in[k] = (plb_type){.dtype = PLB_DTYPE_COUNT};
             }
             if (f > 0 && (!any || sample->f32_only || size == 2)) continue;
             if (size == 1 && largest_size == 1 && f > 0) continue; // one sample of the op will do

@@ -6,22 +6,17 @@
 #include "base/core/status.h"
 #include "engine/device/cpu/copy.h"
 #include "engine/device/cpu/cpu.h"
+#include "engine/device/move_views.h"
 #include "engine/ops/slice.h"
 #include "engine/ops/walk.h"
 #include "plumb/ops.h"
 
 // ---------------------------------------------------------------------------- views
-static plb_tensor shifted(const plb_tensor *t, int64_t elements) {
-    plb_tensor view = *t;
-    view.data = (char *)t->data + elements * (int64_t)plb_dtype_size(t->dtype);
-    return view;
-}
-
 // [N, C, spatial…] of a blocked tensor as [N, blocks, spatial…, channels of a block]; `tail`: the
 // block that is not full.
 static plb_tensor block_view(const plb_tensor *t, bool tail) {
     const int64_t block = t->layout.block, full = t->shape.dim[1] / block;
-    plb_tensor view = shifted(t, tail ? full * t->stride[1] : 0);
+    plb_tensor view = plb_shifted(t, tail ? full * t->stride[1] : 0);
     view.layout = (plb_layout){0};
     view.shape.dim[1] = tail ? 1 : full;
     view.shape.dim[view.shape.rank] = tail ? t->shape.dim[1] % block : block;
@@ -32,7 +27,7 @@ static plb_tensor block_view(const plb_tensor *t, bool tail) {
 // The same channels of a tensor that is not blocked.
 static plb_tensor channel_view(const plb_tensor *t, int64_t block, bool tail) {
     const int64_t full = t->shape.dim[1] / block;
-    plb_tensor view = shifted(t, tail ? full * block * t->stride[1] : 0);
+    plb_tensor view = plb_shifted(t, tail ? full * block * t->stride[1] : 0);
     view.shape.dim[1] = tail ? 1 : full;
     view.stride[1] = t->stride[1] * block;
     view.shape.dim[view.shape.rank] = tail ? t->shape.dim[1] % block : block;
@@ -58,7 +53,7 @@ static plb_status run_reorder(const plb_call *call) {
     const int64_t rest = y->shape.dim[1] % block;
     if (to && rest) { // the padding is zero
         plb_tensor a = block_view(y, true);
-        a = shifted(&a, rest);
+        a = plb_shifted(&a, rest);
         a.shape.dim[a.shape.rank - 1] = block - rest;
         plb_fill_strided(&a, &(int64_t){0}, call->threads);
     }
@@ -70,7 +65,7 @@ static plb_status run_concat(const plb_call *call) {
     int64_t begin = 0;
     for (int part = 0; part < call->n_in; part++) {
         const plb_tensor *x = &call->in[part];
-        plb_tensor y = shifted(&call->out[0], begin * call->out[0].stride[axis]);
+        plb_tensor y = plb_shifted(&call->out[0], begin * call->out[0].stride[axis]);
         y.shape = x->shape;
         plb_copy_strided(&y, x, call->threads);
         begin += x->shape.dim[axis];
@@ -78,23 +73,11 @@ static plb_status run_concat(const plb_call *call) {
     return PLB_OK;
 }
 
-// The elements of `whole` that a slice with these attributes shows, of shape `part`.
-static plb_tensor slice_of(const plb_slice_attrs *a, const plb_tensor *whole,
-                           const plb_shape *part) {
-    plb_tensor view = *whole;
-    view.shape = *part;
-    for (int i = 0; i < part->rank; i++) {
-        view = shifted(&view, a->begin[i] * whole->stride[i]);
-        view.stride[i] *= plb_slice_step(a, i);
-    }
-    return view;
-}
-
 static plb_status run_slice_grad(const plb_call *call) {
     const plb_tensor *dx = &call->out[0], *dy = &call->in[0];
     plb_fill_strided(dx, &(int64_t){0}, call->threads);
     if (plb_shape_count(&dy->shape) == 0) return PLB_OK;
-    plb_tensor place = slice_of(call->attrs, dx, &dy->shape);
+    plb_tensor place = plb_sliced(call->attrs, dx, &dy->shape);
     plb_copy_strided(&place, dy, call->threads);
     return PLB_OK;
 }
@@ -109,10 +92,10 @@ static void fill_around(const plb_tensor *y, const int64_t *begin, const plb_sha
         const int64_t end = begin[i] + box->dim[i];
         side.shape.dim[i] = begin[i];
         plb_fill_strided(&side, element, threads);
-        side = shifted(&rest, end * y->stride[i]);
+        side = plb_shifted(&rest, end * y->stride[i]);
         side.shape.dim[i] = y->shape.dim[i] - end;
         plb_fill_strided(&side, element, threads);
-        rest = shifted(&rest, begin[i] * y->stride[i]);
+        rest = plb_shifted(&rest, begin[i] * y->stride[i]);
         rest.shape.dim[i] = box->dim[i];
     }
 }
@@ -124,17 +107,7 @@ static plb_status run_pad(const plb_call *call) {
     int64_t value = 0, begin[PLB_MAX_RANK] = {0};
     plb_store_f64(&value, to.dtype, 0, a->value);
     if (plb_shape_count(&to.shape) == 0) return PLB_OK;
-    for (int i = 0; i < to.shape.rank; i++) {
-        const int64_t cut = a->before[i] < 0 ? -a->before[i] : 0;
-        int64_t left = from.shape.dim[i] - cut + (a->after[i] < 0 ? a->after[i] : 0);
-        begin[i] = a->before[i] > 0 ? a->before[i] : 0;
-        if (left < 0) left = 0; // more cut off than there is: only fill, from anywhere on
-        if (begin[i] > to.shape.dim[i]) begin[i] = to.shape.dim[i];
-        if (left > to.shape.dim[i] - begin[i]) left = to.shape.dim[i] - begin[i];
-        if (left) from = shifted(&from, cut * from.stride[i]);
-        to = shifted(&to, begin[i] * to.stride[i]);
-        from.shape.dim[i] = to.shape.dim[i] = left;
-    }
+    plb_pad_box(a, &from, &to, begin);
     plb_copy_strided(&to, &from, call->threads);
     fill_around(&whole, begin, &to.shape, &value, call->threads);
     return PLB_OK;

@@ -5,15 +5,10 @@
 
 #include "base/core/status.h"
 #include "engine/device/cuda/copy.h"
+#include "engine/device/move_views.h"
 #include "engine/ops/slice.h"
 #include "engine/ops/walk.h"
 #include "plumb/ops.h"
-
-static plb_tensor shifted(const plb_tensor *t, int64_t elements) {
-    plb_tensor view = *t;
-    view.data = (char *)t->data + elements * (int64_t)plb_dtype_size(t->dtype);
-    return view;
-}
 
 plb_status plb_cuda_move(plb_stream *stream, const plb_tensor *to, const plb_tensor *from) {
     bool blocked = to->layout.kind == PLB_LAYOUT_BLOCKED || from->layout.kind == PLB_LAYOUT_BLOCKED;
@@ -30,7 +25,7 @@ static plb_status run_concat(const plb_call *call, plb_stream *stream) {
     int64_t begin = 0;
     for (int part = 0; part < call->n_in; part++) {
         const plb_tensor *x = &call->in[part];
-        plb_tensor y = shifted(&call->out[0], begin * call->out[0].stride[axis]);
+        plb_tensor y = plb_shifted(&call->out[0], begin * call->out[0].stride[axis]);
         y.shape = x->shape;
         PLB_TRY(plb_cuda_copy_strided(stream, &y, x));
         begin += x->shape.dim[axis];
@@ -38,42 +33,21 @@ static plb_status run_concat(const plb_call *call, plb_stream *stream) {
     return PLB_OK;
 }
 
-// The elements of `whole` that a slice with these attributes shows, of shape `part`.
-static plb_tensor slice_of(const plb_slice_attrs *a, const plb_tensor *whole,
-                           const plb_shape *part) {
-    plb_tensor view = *whole;
-    view.shape = *part;
-    for (int i = 0; i < part->rank; i++) {
-        view = shifted(&view, a->begin[i] * whole->stride[i]);
-        view.stride[i] *= plb_slice_step(a, i);
-    }
-    return view;
-}
-
 static plb_status run_slice_grad(const plb_call *call, plb_stream *stream) {
     const plb_tensor *dx = &call->out[0], *dy = &call->in[0];
     PLB_TRY(plb_cuda_fill_strided(stream, dx, &(int64_t){0}));
     if (plb_shape_count(&dy->shape) == 0) return PLB_OK;
-    plb_tensor place = slice_of(call->attrs, dx, &dy->shape);
+    plb_tensor place = plb_sliced(call->attrs, dx, &dy->shape);
     return plb_cuda_copy_strided(stream, &place, dy);
 }
 
 static plb_status run_pad(const plb_call *call, plb_stream *stream) {
     const plb_pad_attrs *a = call->attrs;
     plb_tensor from = call->in[0], to = call->out[0];
-    int64_t value = 0;
+    int64_t value = 0, begin[PLB_MAX_RANK] = {0};
     plb_store_f64(&value, to.dtype, 0, a->value);
     PLB_TRY(plb_cuda_fill_strided(stream, &to, &value));
-    for (int i = 0; i < to.shape.rank; i++) {
-        const int64_t cut = a->before[i] < 0 ? -a->before[i] : 0;
-        int64_t left = from.shape.dim[i] - cut + (a->after[i] < 0 ? a->after[i] : 0);
-        int64_t begin = a->before[i] > 0 ? a->before[i] : 0;
-        if (left > to.shape.dim[i] - begin) left = to.shape.dim[i] - begin;
-        if (left <= 0) return PLB_OK; // more cut off than there is
-        from = shifted(&from, cut * from.stride[i]);
-        to = shifted(&to, begin * to.stride[i]);
-        from.shape.dim[i] = to.shape.dim[i] = left;
-    }
+    plb_pad_box(a, &from, &to, begin);
     return plb_cuda_copy_strided(stream, &to, &from);
 }
 
