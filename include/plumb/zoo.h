@@ -30,13 +30,21 @@ PLB_API PLB_MUST_USE plb_status plb_zoo_find(const char *name, const plb_zoo_inf
 // Whether the outputs are log-probabilities, for plb_nll, and not logits.
 PLB_API bool plb_zoo_log_probabilities(const plb_zoo_info *info);
 
+enum { PLB_ZOO_CHANNELS = 4 };
+
+// Pixels as they are stored become x = (pixel / 255 - mean) / std, by channel.
+typedef struct plb_zoo_pixels {
+    float mean[PLB_ZOO_CHANNELS], std[PLB_ZOO_CHANNELS];
+} plb_zoo_pixels;
+
 typedef struct plb_zoo_options {
-    int64_t batch;       // 0: the model's default for the task
-    int64_t size;        // height and width of the input; 0: the model's default
-    int64_t classes;     // 0: the model's default
-    bool no_dropout;     // every dropout and stochastic depth gets p = 0, for proofs
-    double smoothing;    // label smoothing of the cross entropy
-    const char *program; // name of the program; NULL: "infer", "eval", "train"
+    int64_t batch;                // 0: the model's default for the task
+    int64_t size;                 // height and width of the input; 0: the model's default
+    int64_t classes;              // 0: the model's default
+    bool no_dropout;              // every dropout and stochastic depth gets p = 0, for proofs
+    double smoothing;             // label smoothing of the cross entropy
+    const plb_zoo_pixels *pixels; // the input x is u8 and normalised by the program; NULL: f32
+    const char *program;          // name of the program; NULL: "infer", "eval", "train"
 } plb_zoo_options;
 
 // What a forward pass makes: logits[N,classes] and, in training, those of auxiliary heads.

@@ -96,3 +96,36 @@ void plb_gather_sample(const plb_gather *gather, const void *sample, int64_t epo
         }
     }
 }
+
+static void mirror_pixels(uint8_t *row, int64_t width) {
+    for (int64_t a = 0, b = width - 1; a < b; a++, b--) {
+        uint8_t kept = row[a];
+        row[a] = row[b], row[b] = kept;
+    }
+}
+
+static void crop_pixels(const plb_gather *gather, const uint8_t *plane, int64_t y, placement at,
+                        uint8_t *to) {
+    int64_t width = gather->width, begin = at.dx < 0 ? -at.dx : 0;
+    int64_t end = at.dx > 0 ? width - at.dx : width;
+    memset(to, 0, (size_t)width);
+    if (y < 0 || y >= gather->height || begin >= end) return;
+    memcpy(to + begin, plane + y * width + begin + at.dx, (size_t)(end - begin));
+}
+
+void plb_gather_pixels(const plb_gather *gather, const void *sample, int64_t epoch, int64_t index,
+                       uint8_t *x) {
+    int64_t height = gather->height, width = gather->width, plane = height * width;
+    if (!gather->flip && gather->crop_padding == 0) {
+        memcpy(x, sample, (size_t)(gather->channels * plane));
+        return;
+    }
+    placement at = draw_placement(gather, epoch, index);
+    for (int64_t c = 0; c < gather->channels; c++) {
+        const uint8_t *from = (const uint8_t *)sample + c * plane;
+        for (int64_t y = 0; y < height; y++, x += width) {
+            crop_pixels(gather, from, y + at.dy, at, x);
+            if (at.flip) mirror_pixels(x, width);
+        }
+    }
+}

@@ -25,5 +25,9 @@ PLB_API PLB_MUST_USE plb_status plb_gather_init(plb_gather *gather, const plb_da
 // sample[C,H,W] of gather->dtype to x[C,H,W]. Augmentation depends on (seed, epoch, index) alone.
 PLB_API void plb_gather_sample(const plb_gather *gather, const void *sample, int64_t epoch,
                                int64_t index, float *x);
+// The same without the arithmetic, of u8 alone: pixels as stored, shifted and mirrored alike. What
+// lies outside of the picture is 0.
+PLB_API void plb_gather_pixels(const plb_gather *gather, const void *sample, int64_t epoch,
+                               int64_t index, uint8_t *x);
 
 #endif

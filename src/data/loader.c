@@ -29,7 +29,7 @@ enum {
 };
 
 typedef struct slot {
-    float *x;            // [batch,C,H,W]
+    char *x;             // [batch,C,H,W]
     int64_t *y;          // [batch]
     int64_t sequence;    // -1: none yet
     int64_t size;        // samples
@@ -49,22 +49,22 @@ typedef struct worker {
 // A part of a batch to fill: positions [begin, end) of the batch.
 typedef struct chunk {
     int64_t sequence, begin, end;
-    float *x;
+    char *x;
     int64_t *y;
 } chunk;
 
 struct plb_loader {
     const plb_dataset *set;
     plb_gather gather;
-    bool shuffle;
+    bool shuffle, raw;
     uint64_t seed;
-    int64_t batch, samples, batches,
-        elements;                   // an epoch's samples and batches; a sample's elements
-    int64_t chunk_size, ring, end;  // end: sequence after the last batch
-    int thread_count, worker_count; // threads that were started; length of workers
-    worker *workers;                // one per thread, or one for the consumer
-    slot *slots;                    // [ring]
-    float *x;                       // [ring,batch,C,H,W], what the slots point into
+    size_t x_bytes;                  // of a sample in x
+    int64_t batch, samples, batches; // of a batch; of an epoch
+    int64_t chunk_size, ring, end;   // end: sequence after the last batch
+    int thread_count, worker_count;  // threads that were started; length of workers
+    worker *workers;                 // one per thread, or one for the consumer
+    slot *slots;                     // [ring]
+    char *x;                         // [ring,batch,C,H,W], what the slots point into
     int64_t *y;
     uint32_t *order[2]; // NULL without shuffling
     int64_t order_epoch[2];
@@ -98,14 +98,17 @@ static void need_order(plb_loader *loader, int64_t sequence) {
 }
 
 static plb_status fill_sample(plb_loader *loader, worker *self, int64_t epoch, int64_t index,
-                              float *x, int64_t *y) {
+                              void *x, int64_t *y) {
     const plb_dataset *set = loader->set;
     const void *sample = self->sample;
     if (set->ops->peek)
         sample = set->ops->peek(set, index);
     else
         PLB_TRY(set->ops->get(set, index, &self->scratch, self->sample));
-    plb_gather_sample(&loader->gather, sample, epoch, index, x);
+    if (loader->raw)
+        plb_gather_pixels(&loader->gather, sample, epoch, index, x);
+    else
+        plb_gather_sample(&loader->gather, sample, epoch, index, x);
     *y = set->ops->label(set, index);
     return PLB_OK;
 }
@@ -130,8 +133,8 @@ static plb_status fill_chunk(plb_loader *loader, worker *self, const chunk *part
         if (order && i + 1 < part->end && loader->set->ops->peek)
             prefetch_sample(loader, order[first + i + 1]);
         *out_failed_at = i;
-        PLB_TRY(
-            fill_sample(loader, self, epoch, index, part->x + i * loader->elements, part->y + i));
+        PLB_TRY(fill_sample(loader, self, epoch, index, part->x + (size_t)i * loader->x_bytes,
+                            part->y + i));
     }
     return PLB_OK;
 }
@@ -206,6 +209,9 @@ static plb_status check_options(const plb_dataset *set, const plb_loader_options
                         name);
     if (options->crop_padding > set->info.height || options->crop_padding > set->info.width)
         return plb_fail(PLB_EINVAL, "%s: crop padding: expected at most the sample's size", name);
+    if (options->raw && set->info.dtype != PLB_U8)
+        return plb_fail(PLB_EINVAL, "%s: raw batches are of pixels, found %s", name,
+                        plb_dtype_name(set->info.dtype));
     if (set->info.count > UINT32_MAX)
         return plb_fail(PLB_EUNSUPPORTED, "%s: expected fewer than 2^32 samples", name);
     return PLB_OK;
@@ -231,9 +237,9 @@ static plb_status set_extents(plb_loader *loader, const plb_loader_options *opti
 }
 
 static void point_slots(plb_loader *loader) {
-    int64_t batch_elements = loader->batch * loader->elements;
+    size_t batch_bytes = (size_t)loader->batch * loader->x_bytes;
     for (int64_t i = 0; i < loader->ring; i++)
-        loader->slots[i] = (slot){.x = loader->x + i * batch_elements,
+        loader->slots[i] = (slot){.x = loader->x + (size_t)i * batch_bytes,
                                   .y = loader->y + i * loader->batch,
                                   .sequence = -1};
 }
@@ -242,8 +248,7 @@ static plb_status allocate(plb_loader *loader, int workers) {
     size_t ring = (size_t)loader->ring, batch = (size_t)loader->batch, x_bytes;
     size_t sample_bytes = plb_dataset_sample_bytes(loader->set);
     loader->worker_count = workers;
-    bool too_large =
-        __builtin_mul_overflow(ring * batch, (size_t)loader->elements * sizeof(float), &x_bytes);
+    bool too_large = __builtin_mul_overflow(ring * batch, loader->x_bytes, &x_bytes);
     loader->x = too_large ? NULL : plb_alloc_slab(x_bytes);
     loader->y = plb_alloc_array(ring * batch, sizeof *loader->y);
     loader->slots = plb_alloc_array(ring, sizeof *loader->slots);
@@ -285,7 +290,8 @@ plb_status plb_loader_new(const plb_dataset *set, const plb_loader_options *opti
     plb_status status = PLB_OK;
     loader->set = set;
     loader->shuffle = options->shuffle, loader->seed = options->seed;
-    loader->elements = plb_dataset_elements(set);
+    loader->raw = options->raw;
+    loader->x_bytes = (size_t)plb_dataset_elements(set) * (options->raw ? 1 : sizeof(float));
     loader->order_epoch[0] = loader->order_epoch[1] = -1;
     PLB_TRY_OUT(plb_gather_init(&loader->gather, &set->info, options->mean, options->std));
     loader->gather.flip = options->flip;
@@ -317,13 +323,18 @@ int64_t plb_loader_wait_ns(const plb_loader *loader) {
     return loader->wait_ns;
 }
 
-static void describe(const plb_loader *loader, int64_t sequence, float *x, int64_t *y,
+static void give(const plb_loader *loader, const void *x, const int64_t *y, plb_batch *out) {
+    out->x = loader->raw ? NULL : x;
+    out->pixels = loader->raw ? x : NULL;
+    out->y = y;
+}
+
+static void describe(const plb_loader *loader, int64_t sequence, const void *x, const int64_t *y,
                      plb_batch *out) {
-    *out = (plb_batch){.x = x,
-                       .y = y,
-                       .size = batch_size(loader, sequence),
+    *out = (plb_batch){.size = batch_size(loader, sequence),
                        .epoch = sequence / loader->batches,
                        .number = sequence % loader->batches};
+    give(loader, x, y, out);
 }
 
 static plb_status cancelled(const plb_loader *loader) {
@@ -331,7 +342,7 @@ static plb_status cancelled(const plb_loader *loader) {
 }
 
 // The whole of the next batch on this thread.
-static plb_status fill_here(plb_loader *loader, float *x, int64_t *y, plb_batch *out) {
+static plb_status fill_here(plb_loader *loader, void *x, int64_t *y, plb_batch *out) {
     if (atomic_load(&loader->cancelled)) return cancelled(loader);
     int64_t begin_ns = plb_now_ns(), sequence = loader->next++, failed_at;
     chunk all = {.sequence = sequence, .end = batch_size(loader, sequence), .x = x, .y = y};
@@ -378,14 +389,14 @@ plb_status plb_loader_next(plb_loader *loader, plb_batch *out) {
     return fill_here(loader, loader->slots[0].x, loader->slots[0].y, out);
 }
 
-plb_status plb_loader_next_into(plb_loader *loader, float *x, int64_t *y, plb_batch *out) {
+plb_status plb_loader_next_into(plb_loader *loader, void *x, int64_t *y, plb_batch *out) {
     *out = (plb_batch){0};
     if (loader->next >= loader->end) return PLB_OK;
     if (!loader->thread_count) return fill_here(loader, x, y, out);
     PLB_TRY(take_batch(loader, out));
-    memcpy(x, out->x, (size_t)(out->size * loader->elements) * sizeof *x);
+    memcpy(x, out->x ? (const void *)out->x : out->pixels, (size_t)out->size * loader->x_bytes);
     memcpy(y, out->y, (size_t)out->size * sizeof *y);
-    out->x = x, out->y = y;
+    give(loader, x, y, out);
     return PLB_OK;
 }
 

@@ -24,14 +24,16 @@ typedef struct plb_loader_options {
     bool flip;               // augmentation, see gather.h
     int64_t crop_padding;    // augmentation, pixels
     uint64_t seed;           // of order and augmentation
+    bool raw;                // of a u8 set: pixels as stored, for who normalises them elsewhere
     const float *mean, *std; // [channels], of fractions; NULL: the set's own. Copied
 } plb_loader_options;
 
 // Borrowed; valid until the next call on the loader.
 typedef struct plb_batch {
-    const float *x;   // [size,C,H,W]
-    const int64_t *y; // [size]
-    int64_t size;     // 0: the last epoch has ended
+    const float *x;        // [size,C,H,W]; NULL with options.raw
+    const uint8_t *pixels; // [size,C,H,W] with options.raw, else NULL
+    const int64_t *y;      // [size]
+    int64_t size;          // 0: the last epoch has ended
     int64_t epoch, number;
 } plb_batch;
 
@@ -48,9 +50,9 @@ PLB_API int64_t plb_loader_samples(const plb_loader *loader); // of one epoch
 // then passed over, and the call after it gives the one that follows. PLB_ECANCELLED after cancel.
 PLB_API PLB_MUST_USE plb_status plb_loader_next(plb_loader *loader, plb_batch *out);
 
-// The same, into x[batch,C,H,W] and y[batch] of the caller's; without threads nothing is copied
-// twice. out->x and out->y are x and y.
-PLB_API PLB_MUST_USE plb_status plb_loader_next_into(plb_loader *loader, float *x, int64_t *y,
+// The same, into x[batch,C,H,W] (f32; u8 with options.raw) and y[batch] of the caller's; without
+// threads nothing is copied twice. out->x (out->pixels) and out->y are x and y.
+PLB_API PLB_MUST_USE plb_status plb_loader_next_into(plb_loader *loader, void *x, int64_t *y,
                                                      plb_batch *out);
 
 // The next batch will be `number` of `epoch`; number may equal the count of batches (the next

@@ -20,6 +20,7 @@ typedef struct plb_train_task {
                               plb_graph **out_graph, plb_value *out_loss);
     plb_status (*build_eval)(void *context, plb_model *model, const char *program, int64_t batch);
     const plb_dataset *train_set, *test_set; // borrowed
+    bool pixels; // x is u8, pixels as stored, and the programs normalise them
 } plb_train_task;
 
 typedef struct plb_train_event {

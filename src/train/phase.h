@@ -10,7 +10,7 @@
 
 typedef struct plb_batch_plan {
     plb_plan *plan;        // NULL: no batch has this size
-    float *x[PLB_SLOTS];   // its inputs
+    void *x[PLB_SLOTS];    // its inputs
     int64_t *y[PLB_SLOTS]; //
     plb_slots *slots;      // on a device; NULL: a step is over when plb_phase_step returns
 } plb_batch_plan;

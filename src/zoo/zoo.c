@@ -105,6 +105,23 @@ typedef struct program {
     plb_zoo_result result;
 } program;
 
+static plb_value channel_constant(plb_graph *graph, const float *numbers, int64_t channels) {
+    return plb_constant(graph, PLB_F32, &plb_shape_of(1, channels, 1, 1), numbers);
+}
+
+// In f32 and in this order: bit for bit what torchvision's ToTensor and Normalize make.
+static plb_value normalised(plb_graph *graph, plb_value pixels, const plb_zoo_pixels *how) {
+    const float full = 255;
+    int64_t channels = plb_value_shape(graph, pixels).dim[1];
+    plb_scope_push(graph, "pixels");
+    plb_value x = plb_cast(graph, pixels, PLB_F32);
+    x = plb_div(graph, x, plb_constant(graph, PLB_F32, &plb_scalar_shape, &full));
+    x = plb_sub(graph, x, channel_constant(graph, how->mean, channels));
+    x = plb_div(graph, x, channel_constant(graph, how->std, channels));
+    plb_scope_pop(graph);
+    return x;
+}
+
 // A program of the model with its input and its forward pass.
 static plb_status open_program(plb_model *model, const char *name, const char *title, bool training,
                                const plb_zoo_options *options, program *p) {
@@ -120,7 +137,9 @@ static plb_status open_program(plb_model *model, const char *name, const char *t
     PLB_TRY(plb_model_program(model, o.program ? o.program : title, &p->graph));
     plb_graph_set_training(p->graph, training);
     p->options = options;
-    p->x = plb_input(p->graph, "x", PLB_F32, &plb_shape_of(batch, info->channels, height, width));
+    const plb_shape shape = plb_shape_of(batch, info->channels, height, width);
+    p->x = plb_input(p->graph, "x", o.pixels ? PLB_U8 : PLB_F32, &shape);
+    if (o.pixels) p->x = normalised(p->graph, p->x, o.pixels);
     return plb_zoo_forward(p->graph, name, p->x, options, &p->result);
 }
 

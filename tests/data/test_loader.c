@@ -444,7 +444,44 @@ static void bench_gather(void) {
     plb_dataset_free(set);
 }
 
+// What raw batches hold becomes what others hold by the normalisation alone; black is pixel 0.
+static void raw_batches_are_the_same_pixels(void) {
+    plb_dataset *set = memory_set(40, 3, 8, 8);
+    plb_dataset *floats = new_read_set(40, 0, 0);
+    const int64_t elements = plb_dataset_elements(set);
+    plb_loader *loader = NULL;
+    plb_gather gather;
+    CHECK_OK(plb_gather_init(&gather, &set->info, NULL, NULL));
+    for (int augmented = 0; augmented < 2; augmented++) {
+        plb_loader_options options = {.batch = 16, .shuffle = true, .seed = 4};
+        if (augmented) options.flip = true, options.crop_padding = 3;
+        plb_loader *plain = new_loader(set, options);
+        options.raw = true, options.threads = augmented;
+        plb_loader *raw = new_loader(set, options);
+        for (int b = 0; b < 6; b++) {
+            plb_batch x, pixels;
+            CHECK_OK(plb_loader_next(plain, &x));
+            CHECK_OK(plb_loader_next(raw, &pixels));
+            CHECK(x.size == pixels.size && x.x && !x.pixels && pixels.pixels && !pixels.x);
+            int64_t differ = 0;
+            for (int64_t i = 0; i < x.size * elements; i++) {
+                int64_t channel = i / 64 % 3;
+                differ += x.x[i] != gather.table[channel][pixels.pixels[i]];
+            }
+            CHECK(differ == 0);
+            CHECK(memcmp(x.y, pixels.y, (size_t)x.size * sizeof *x.y) == 0);
+        }
+        plb_loader_free(plain);
+        plb_loader_free(raw);
+    }
+    plb_loader_options options = {.batch = 4, .raw = true};
+    CHECK_FAILS(PLB_EINVAL, "pixels", plb_loader_new(floats, &options, &loader));
+    plb_dataset_free(floats);
+    plb_dataset_free(set);
+}
+
 static const check_test tests[] = {
+    {"raw batches are the same pixels", raw_batches_are_the_same_pixels},
     {"shuffles are uniform permutations", shuffles_are_uniform_permutations},
     {"normalisation is torchvision's", normalisation_is_torchvisions},
     {"an epoch visits each sample once", an_epoch_visits_each_sample_once},

@@ -9,10 +9,16 @@
 
 enum { MAX_INPUTS = 8 };
 
+// Several values of a plan that are copied together: the run of bytes from the first to the last.
+// What else lies between them is inputs and outputs of the same plan, which every run writes anew.
+typedef struct span {
+    char *data; // on the device; NULL: the values are copied one by one
+    size_t size_bytes;
+} span;
+
 typedef struct slot {
-    void *host[MAX_INPUTS];   // pinned; filled by the caller
-    void *staged[MAX_INPUTS]; // on the device
-    void *result[PLB_SLOT_RESULTS];
+    char *host, *staged; // inputs: pinned, filled by the caller; on the device
+    char *result;        // pinned
     plb_event *copied, *done;
 } slot;
 
@@ -21,6 +27,9 @@ struct plb_slots {
     plb_stream *copies;
     plb_value input[MAX_INPUTS], result[PLB_SLOT_RESULTS];
     int n_inputs, n_results;
+    size_t input_at[MAX_INPUTS], result_at[PLB_SLOT_RESULTS]; // in host, staged; in result
+    size_t input_bytes, result_bytes;
+    span inputs, results;
     slot slots[PLB_SLOTS];
 };
 
@@ -48,18 +57,59 @@ static plb_status find_values(plb_slots *s, const char *const *results, int n_re
     return PLB_OK;
 }
 
+static size_t aligned(size_t size_bytes) {
+    return (size_bytes + 255) & ~(size_t)255;
+}
+
+// Places values of these sizes at offsets in a buffer: as they lie on the device where they are
+// near to each other there and all of them are bound, else one after the other.
+static span arrange(char *const *data, const size_t *bytes, const bool *bound, int n, size_t *at,
+                    size_t *out_bytes) {
+    const char *low = NULL, *high = NULL;
+    size_t sum = 0;
+    bool together = n > 0;
+    for (int k = 0; k < n; k++) {
+        at[k] = sum;
+        sum += aligned(bytes[k]);
+        together = together && data[k] && bound[k];
+        if (!together) continue;
+        if (!low || data[k] < low) low = data[k];
+        if (!high || data[k] + bytes[k] > high) high = data[k] + bytes[k];
+    }
+    *out_bytes = sum;
+    if (!together || (size_t)(high - low) > sum + sum / 4 + 4096) return (span){0};
+    for (int k = 0; k < n; k++) at[k] = (size_t)(data[k] - low);
+    *out_bytes = (size_t)(high - low);
+    return (span){(char *)low, *out_bytes};
+}
+
+static void arrange_all(plb_slots *s) {
+    char *data[MAX_INPUTS];
+    size_t bytes[MAX_INPUTS];
+    bool bound[MAX_INPUTS];
+    for (int k = 0; k < s->n_inputs; k++) {
+        const plb_storage *to = storage_of(s, s->input[k]);
+        data[k] = to->data, bytes[k] = to->size_bytes, bound[k] = to->kind == PLB_PLACE_BOUND;
+    }
+    s->inputs = arrange(data, bytes, bound, s->n_inputs, s->input_at, &s->input_bytes);
+    for (int k = 0; k < s->n_results; k++) {
+        const plb_tensor *from = &s->plan->tensors[s->result[k]];
+        data[k] = from->data, bytes[k] = plb_dtype_size(from->dtype);
+        bound[k] = storage_of(s, s->result[k])->kind == PLB_PLACE_BOUND;
+    }
+    s->results = arrange(data, bytes, bound, s->n_results, s->result_at, &s->result_bytes);
+}
+
 static plb_status make_slot(plb_slots *s, slot *one) {
     const plb_backend *b = s->plan->backend;
     plb_device *device = s->plan->device;
-    for (int k = 0; k < s->n_inputs; k++) {
-        size_t size = storage_of(s, s->input[k])->size_bytes;
-        PLB_TRY(b->host_alloc(device, size, &one->host[k]));
-        PLB_TRY(b->alloc(device, size, &one->staged[k]));
-        memset(one->host[k], 0, size);
-    }
-    for (int k = 0; k < s->n_results; k++) {
-        PLB_TRY(b->host_alloc(device, sizeof(double), &one->result[k]));
-    }
+    void *host = NULL, *staged = NULL, *result = NULL;
+    plb_status status = b->host_alloc(device, s->input_bytes, &host);
+    if (!status) memset(host, 0, s->input_bytes);
+    if (!status) status = b->alloc(device, s->input_bytes, &staged);
+    if (!status) status = b->host_alloc(device, s->result_bytes, &result);
+    one->host = host, one->staged = staged, one->result = result;
+    PLB_TRY(status);
     PLB_TRY(b->event_new(device, &one->copied));
     return b->event_new(device, &one->done);
 }
@@ -74,6 +124,7 @@ plb_status plb_slots_new(plb_plan *plan, const char *const *results, int n_resul
     plb_status status = plan->backend->enter(plan->device);
     if (!status) status = plan->backend->stream_new(plan->device, &s->copies);
     if (!status) status = find_values(s, results, n_results);
+    if (!status) arrange_all(s);
     for (int i = 0; i < PLB_SLOTS && !status; i++) status = make_slot(s, &s->slots[i]);
     if (status) {
         plb_slots_free(s);
@@ -90,11 +141,9 @@ void plb_slots_free(plb_slots *s) {
     (void)!b->wait(s->plan->stream);
     for (int i = 0; i < PLB_SLOTS; i++) {
         slot *one = &s->slots[i];
-        for (int k = 0; k < MAX_INPUTS; k++) {
-            b->host_free(device, one->host[k]);
-            b->free(device, one->staged[k]);
-        }
-        for (int k = 0; k < PLB_SLOT_RESULTS; k++) b->host_free(device, one->result[k]);
+        b->host_free(device, one->host);
+        b->free(device, one->staged);
+        b->host_free(device, one->result);
         b->event_free(one->copied);
         b->event_free(one->done);
     }
@@ -108,33 +157,50 @@ plb_status plb_slots_input(plb_slots *s, int slot_index, const char *name, plb_t
         const plb_node *node = &graph->nodes[graph->values[s->input[k]].node];
         if (strcmp(((const plb_input_attrs *)node->attrs)->name, name) != 0) continue;
         *out = s->plan->tensors[s->input[k]];
-        out->data = s->slots[slot_index].host[k];
+        out->data = s->slots[slot_index].host + s->input_at[k];
         return PLB_OK;
     }
     return plb_fail(PLB_EINVAL, "no input is called %s", name);
 }
 
-// Copies to the staging memory run beside the run before; only the last step, within the device,
-// waits for it.
+static plb_status place_inputs(plb_slots *s, const slot *one) {
+    const plb_backend *b = s->plan->backend;
+    if (s->inputs.data) {
+        return b->copy(s->plan->stream, s->inputs.data, one->staged, s->inputs.size_bytes);
+    }
+    for (int k = 0; k < s->n_inputs; k++) {
+        const plb_storage *to = storage_of(s, s->input[k]);
+        if (!to->data) continue; // nobody reads it
+        PLB_TRY(b->copy(s->plan->stream, to->data, one->staged + s->input_at[k], to->size_bytes));
+    }
+    return PLB_OK;
+}
+
+static plb_status fetch_results(plb_slots *s, const slot *one) {
+    const plb_backend *b = s->plan->backend;
+    if (s->results.data) {
+        return b->copy(s->plan->stream, one->result, s->results.data, s->results.size_bytes);
+    }
+    for (int k = 0; k < s->n_results; k++) {
+        const plb_tensor *from = &s->plan->tensors[s->result[k]];
+        PLB_TRY(b->copy(s->plan->stream, one->result + s->result_at[k], from->data,
+                        plb_dtype_size(from->dtype)));
+    }
+    return PLB_OK;
+}
+
+// The copy to the staging memory runs beside the run before; only that within the device waits for
+// it.
 plb_status plb_slots_launch(plb_slots *s, int slot_index) {
     const plb_backend *b = s->plan->backend;
     slot *one = &s->slots[slot_index];
     PLB_TRY(b->enter(s->plan->device));
-    for (int k = 0; k < s->n_inputs; k++) {
-        size_t size = storage_of(s, s->input[k])->size_bytes;
-        PLB_TRY(b->copy(s->copies, one->staged[k], one->host[k], size));
-    }
+    PLB_TRY(b->copy(s->copies, one->staged, one->host, s->input_bytes));
     PLB_TRY(b->record(s->copies, one->copied));
     PLB_TRY(b->wait_event(s->plan->stream, one->copied));
-    for (int k = 0; k < s->n_inputs; k++) {
-        const plb_storage *to = storage_of(s, s->input[k]);
-        if (to->data) PLB_TRY(b->copy(s->plan->stream, to->data, one->staged[k], to->size_bytes));
-    }
+    PLB_TRY(place_inputs(s, one));
     PLB_TRY(plb_plan_launch(s->plan));
-    for (int k = 0; k < s->n_results; k++) {
-        const plb_tensor *from = &s->plan->tensors[s->result[k]];
-        PLB_TRY(b->copy(s->plan->stream, one->result[k], from->data, plb_dtype_size(from->dtype)));
-    }
+    PLB_TRY(fetch_results(s, one));
     return b->record(s->plan->stream, one->done);
 }
 
@@ -142,7 +208,8 @@ plb_status plb_slots_wait(plb_slots *s, int slot_index, double *out) {
     slot *one = &s->slots[slot_index];
     PLB_TRY(s->plan->backend->wait_for(one->done));
     for (int k = 0; k < s->n_results; k++) {
-        out[k] = plb_load_f64(one->result[k], s->plan->tensors[s->result[k]].dtype, 0);
+        out[k] =
+            plb_load_f64(one->result + s->result_at[k], s->plan->tensors[s->result[k]].dtype, 0);
     }
     return PLB_OK;
 }
