@@ -101,7 +101,23 @@ typedef struct nvml_state {
     int (*temperature)(void *device, int sensor, unsigned *celsius);
     int (*clock)(void *device, int type, unsigned *mhz);
     int (*reasons)(void *device, unsigned long long *bits);
+    int (*clock_max)(void *device, int type, unsigned *mhz);
+    int (*power)(void *device, unsigned *milliwatt);
+    int (*power_limit)(void *device, unsigned *milliwatt);
 } nvml_state;
+
+const char *plb_machine_throttle_reason(int bit) {
+    static const char *const names[] = {"idle",
+                                        "clocks set by the user",
+                                        "power limit",
+                                        "hardware slowdown",
+                                        "in step with other cards",
+                                        "temperature, by software",
+                                        "temperature, by hardware",
+                                        "power brake of the machine",
+                                        "clocks set for displays"};
+    return bit >= 0 && bit < (int)(sizeof names / sizeof *names) ? names[bit] : NULL;
+}
 
 static void read_state(const nvml *n, const nvml_state *s, unsigned index, plb_gpu_state *out) {
     enum { SENSOR_GPU = 0, CLOCK_SM = 1, CLOCK_MEMORY = 2 };
@@ -109,13 +125,26 @@ static void read_state(const nvml *n, const nvml_state *s, unsigned index, plb_g
     void *device;
     unsigned value;
     unsigned long long bits;
-    *out = (plb_gpu_state){-1, -1, -1, -1};
+    *out = (plb_gpu_state){-1, -1, -1, -1, -1, -1, -1, -1};
     if (n->handle(index, &device) != 0) return;
     if (s->temperature(device, SENSOR_GPU, &value) == 0) out->temperature_c = (int)value;
     if (s->clock(device, CLOCK_SM, &value) == 0) out->clock_mhz = (int)value;
     if (s->clock(device, CLOCK_MEMORY, &value) == 0) out->memory_clock_mhz = (int)value;
+    if (s->clock_max(device, CLOCK_SM, &value) == 0) out->clock_max_mhz = (int)value;
+    if (s->clock_max(device, CLOCK_MEMORY, &value) == 0) out->memory_clock_max_mhz = (int)value;
+    if (s->power(device, &value) == 0) out->power_w = value / 1e3;
+    if (s->power_limit(device, &value) == 0) out->power_limit_w = value / 1e3;
     if (s->reasons(device, &bits) == 0)
         out->throttle_reasons = (int64_t)(bits & ~(unsigned long long)(IDLE | USER_SET));
+}
+
+static bool find_state(void *library, nvml_state *s) {
+    return plb_find_symbol(library, "nvmlDeviceGetTemperature", &s->temperature) &&
+           plb_find_symbol(library, "nvmlDeviceGetClockInfo", &s->clock) &&
+           plb_find_symbol(library, "nvmlDeviceGetCurrentClocksThrottleReasons", &s->reasons) &&
+           plb_find_symbol(library, "nvmlDeviceGetMaxClockInfo", &s->clock_max) &&
+           plb_find_symbol(library, "nvmlDeviceGetPowerUsage", &s->power) &&
+           plb_find_symbol(library, "nvmlDeviceGetEnforcedPowerLimit", &s->power_limit);
 }
 
 int plb_machine_gpu_states(plb_gpu_state *states) {
@@ -124,11 +153,7 @@ int plb_machine_gpu_states(plb_gpu_state *states) {
     nvml_state s;
     unsigned count = 0;
     if (!library) return 0;
-    if (find_all(library, &n) &&
-        plb_find_symbol(library, "nvmlDeviceGetTemperature", &s.temperature) &&
-        plb_find_symbol(library, "nvmlDeviceGetClockInfo", &s.clock) &&
-        plb_find_symbol(library, "nvmlDeviceGetCurrentClocksThrottleReasons", &s.reasons) &&
-        n.init() == 0) {
+    if (find_all(library, &n) && find_state(library, &s) && n.init() == 0) {
         if (n.count(&count) != 0) count = 0;
         if (count > PLB_MACHINE_MAX_GPUS) count = PLB_MACHINE_MAX_GPUS;
         for (unsigned i = 0; i < count; i++) read_state(&n, &s, i, &states[i]);

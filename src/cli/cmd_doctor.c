@@ -12,7 +12,9 @@
 #include "base/core/status.h"
 #include "base/libraries.h"
 #include "base/machine.h"
+#include "base/machine_gpu.h"
 #include "cli/cli.h"
+#include "engine/device/inventory.h"
 #include "stacks/inventory.h"
 
 enum { PATH_BYTES = 4096, MAX_MISSING = 32, FOLDERS = 3 };
@@ -31,6 +33,10 @@ typedef struct missing_row {
 
 typedef struct doctor {
     plb_machine machine;
+    plb_gpu_state gpu[PLB_MACHINE_MAX_GPUS];
+    int gpu_states; // known to NVML
+    plb_inventory cuda;
+    char no_cuda[400]; // why there is no --device cuda; "" where there is
     int threads;
     plb_library library[PLB_LIBRARIES_MAX];
     size_t library_count;
@@ -104,6 +110,10 @@ static void list_missing(doctor *d) {
 
 static plb_status look(doctor *d) {
     plb_machine_read("", &d->machine);
+    if (d->machine.gpu_count) d->gpu_states = plb_machine_gpu_states(d->gpu);
+    if (plb_backend_inventory("cuda", &d->cuda)) {
+        snprintf(d->no_cuda, sizeof d->no_cuda, "%s", plb_error_text());
+    }
     d->threads = plb_machine_threads_of(&d->machine);
     d->library_count = plb_libraries(d->library);
     find_folders(d);
@@ -155,7 +165,38 @@ static void print_cpu(const doctor *d) {
         plb_print("%.2f over the last minute\n\n", m->load_1min);
 }
 
-static void print_memory(const plb_machine *m) {
+static void print_gpu_state(const plb_gpu_state *g) {
+    if (g->clock_mhz >= 0 && g->clock_max_mhz > 0) {
+        plb_print("     clock %d of %d MHz, memory %d of %d MHz", g->clock_mhz, g->clock_max_mhz,
+                  g->memory_clock_mhz, g->memory_clock_max_mhz);
+    }
+    if (g->power_w >= 0) plb_print("; %.0f of %.0f W", g->power_w, g->power_limit_w);
+    if (g->temperature_c >= 0) plb_print("; %d C", g->temperature_c);
+    const char *between = "; slowed down by: ";
+    for (int bit = 0; bit < 63 && g->throttle_reasons > 0; bit++) {
+        if (!(g->throttle_reasons >> bit & 1)) continue;
+        const char *reason = plb_machine_throttle_reason(bit);
+        plb_print("%s%s", between, reason ? reason : "a reason of no name");
+        between = ", ";
+    }
+    plb_print("%s\n", g->throttle_reasons == 0 ? "; nothing slows it down" : "");
+}
+
+static void print_cuda(const doctor *d) {
+    const plb_inventory *c = &d->cuda;
+    if (d->no_cuda[0]) {
+        plb_print("  %s\n", d->no_cuda);
+        return;
+    }
+    plb_print("  for --device cuda:");
+    for (int i = 0; i < c->n; i++) {
+        plb_print("%s %s %s", i ? "," : "", c->name[i], c->version[i] ? c->version[i] : "missing");
+    }
+    plb_print("\n");
+}
+
+static void print_memory(const doctor *d) {
+    const plb_machine *m = &d->machine;
     plb_print("Memory\n  %.1f GiB, %.1f GiB available", gib(m->memory_bytes),
               gib(m->memory_available_bytes));
     if (m->memory_limit_bytes) plb_print(", limited to %.1f GiB", gib(m->memory_limit_bytes));
@@ -167,10 +208,11 @@ static void print_memory(const plb_machine *m) {
         if (g->capability_major)
             plb_print(", compute capability %d.%d", g->capability_major, g->capability_minor);
         plb_print("\n");
+        if (i < d->gpu_states) print_gpu_state(&d->gpu[i]);
     }
-    if (!m->gpu_count) plb_print("  none found (this version computes on the processor alone)\n");
+    if (!m->gpu_count) plb_print("  none found\n");
     if (m->gpu_driver[0]) plb_print("  driver %s\n", m->gpu_driver);
-    if (m->gpu_count && !m->gpu_usable) plb_print("  libcuda.so.1 cannot be loaded\n");
+    print_cuda(d);
     plb_print("\n");
 }
 
@@ -241,7 +283,32 @@ static void json_cpu(plb_json *json, const doctor *d) {
     plb_json_end(json);
 }
 
-static void json_gpus(plb_json *json, const plb_machine *m) {
+static void json_number(plb_json *json, const char *key, double value) {
+    plb_json_double(json, key, value < 0 ? NAN : value);
+}
+
+static void json_gpu_state(plb_json *json, const plb_gpu_state *g) {
+    json_number(json, "clock_mhz", g->clock_mhz);
+    json_number(json, "clock_max_mhz", g->clock_max_mhz);
+    json_number(json, "memory_clock_mhz", g->memory_clock_mhz);
+    json_number(json, "memory_clock_max_mhz", g->memory_clock_max_mhz);
+    json_number(json, "power_w", g->power_w);
+    json_number(json, "power_limit_w", g->power_limit_w);
+    json_number(json, "temperature_c", g->temperature_c);
+    json_number(json, "throttle_reasons", (double)g->throttle_reasons);
+}
+
+// Of the CUDA backend: each library's version, null where it is missing.
+static void json_cuda(plb_json *json, const doctor *d) {
+    const plb_inventory *c = &d->cuda;
+    plb_json_begin_object(json, "cuda");
+    json_text(json, "missing", d->no_cuda);
+    for (int i = 0; i < c->n; i++) plb_json_string(json, c->name[i], c->version[i]);
+    plb_json_end(json);
+}
+
+static void json_gpus(plb_json *json, const doctor *d) {
+    const plb_machine *m = &d->machine;
     json_text(json, "gpu_driver", m->gpu_driver);
     plb_json_begin_array(json, "gpus");
     for (int i = 0; i < m->gpu_count; i++) {
@@ -254,9 +321,11 @@ static void json_gpus(plb_json *json, const plb_machine *m) {
         json_text(json, "name", g->name);
         json_known(json, "memory_bytes", g->memory_bytes);
         json_text(json, "compute_capability", capability);
+        if (i < d->gpu_states) json_gpu_state(json, &d->gpu[i]);
         plb_json_end(json);
     }
     plb_json_end(json);
+    json_cuda(json, d);
 }
 
 static void json_found(plb_json *json, const doctor *d) {
@@ -294,7 +363,7 @@ static plb_status print_json(const doctor *d) {
     json_text(&json, "system", d->machine.system);
     json_text(&json, "kernel", d->machine.kernel);
     json_cpu(&json, d);
-    json_gpus(&json, &d->machine);
+    json_gpus(&json, d);
     json_found(&json, d);
     return plb_cli_json_print(&json);
 }
@@ -307,7 +376,7 @@ static plb_status run_doctor(plb_call *call) {
         status = print_json(&d);
     } else if (!status) {
         print_cpu(&d);
-        print_memory(&d.machine);
+        print_memory(&d);
         print_found(&d);
         print_missing(&d);
     }

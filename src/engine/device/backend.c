@@ -12,6 +12,7 @@
 
 #include "base/core/alloc.h"
 #include "base/core/status.h"
+#include "engine/device/inventory.h"
 #include "engine/device/module.h"
 #include "plumb/version.h"
 
@@ -124,4 +125,15 @@ plb_status plb_device_find(const char *name, const plb_backend **out_backend, in
     kind[length] = '\0';
     *out_index = (int)index;
     return plb_backend_find(kind, out_backend);
+}
+
+plb_status plb_backend_inventory(const char *backend, plb_inventory *out) {
+    const plb_backend *b = NULL;
+    *out = (plb_inventory){0};
+    PLB_TRY(plb_backend_find(backend, &b));
+    while (b->library && out->n < PLB_INVENTORY_MAX &&
+           b->library(out->n, &out->name[out->n], &out->version[out->n])) {
+        out->n++;
+    }
+    return PLB_OK;
 }

@@ -47,6 +47,13 @@ bool plb_cuda_has_nvrtc(void) {
     return found;
 }
 
+const char *plb_nvrtc_version(void) {
+    static char text[24];
+    if (!plb_cuda_has_nvrtc()) return NULL;
+    snprintf(text, sizeof text, "%d.%d", version_major, version_minor);
+    return text;
+}
+
 static plb_status failed(program p, int code, const char *what) {
     size_t size = 0;
     char *log = NULL;
