@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times whole models, one JSON line a case:
-//   bench [--ops] [--seconds S] [--device D] [--math f32|tf32] [--autocast bf16|f16]
-//         [--set NAME=N]... [MODEL:TASK:LEVEL:BATCH:THREADS[:SIZE] ...]
+//   bench [--ops] [--debug] [--seconds S] [--device D] [--math f32|tf32] [--autocast bf16|f16]
+//         [--recompute] [--tune-time S] [--set NAME=N]...
+//         [MODEL:TASK:LEVEL:BATCH:THREADS[:SIZE] ...]
 // MODEL may be an ONNX file: BATCH is then the extent of axes that are called batch, n or
 // batch_size, --set gives other axes' and whole integer inputs' numbers, 1 and 0 without it.
 // TASK is infer or train, LEVEL plan, interp or replay; without cases, the ones that the project
 // states figures for. Inputs are normal, targets spread over the classes. --ops adds one line an op
-// that took at least 0.5 %, with its rate, to stderr. On a device "median_ms" is the latency of one
-// launch with the device idle before, as its events tell, "queued_ms" many launches divided, and
-// "host_ms" the processor's part of a launch; inputs lie on the device.
+// that took at least 0.5 %, with its rate, to stderr, --debug the library's own log. On a device
+// "median_ms" is the latency of one launch with the device idle before, as its events tell,
+// "queued_ms" many launches divided, and "host_ms" the processor's part of a launch; inputs lie on
+// the device. "load_s": from nothing to the first result.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/core/clock.h"
+#include "base/core/log.h"
 #include "base/core/philox.h"
 #include "base/spin_wait.h"
 #include "plumb/onnx.h"
@@ -287,8 +290,8 @@ static int run_case(const char *text) {
     plb_status status = model ? build(model, &c, &graph) : PLB_ENOMEM;
     if (!status) status = plb_plan_new(graph, &options, &plan);
     if (!status) status = fill_inputs(plan, &c);
-    double load_s = (double)(plb_now_ns() - begin) / 1e9;
     if (!status && common.device) status = plb_plan_run(plan); // brings the inputs there
+    double load_s = (double)(plb_now_ns() - begin) / 1e9;
     int result = status          ? fail(text)
                  : common.device ? time_on_device(plan, &c, load_s)
                                  : time_plan(plan, &c);
@@ -311,12 +314,23 @@ static int set_number(char *text) {
     return 0;
 }
 
+static void show_line(void *context, plb_log_level level, const char *line) {
+    (void)context, (void)level;
+    fprintf(stderr, "%8.1f ms  %s\n", (double)plb_now_ns() / 1e6, line);
+}
+
 int main(int argc, char **argv) {
     plb_bound_spin_wait(argv);
     int result = 0, cases = 0;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--ops") == 0) {
             show_ops = 1;
+        } else if (strcmp(argv[i], "--recompute") == 0) {
+            common.recompute = true;
+        } else if (strcmp(argv[i], "--tune-time") == 0 && i + 1 < argc) {
+            common.tune_ms = (int64_t)(1000 * atof(argv[++i]));
+        } else if (strcmp(argv[i], "--debug") == 0) {
+            plb_log_set_sink(show_line, NULL);
         } else if (strcmp(argv[i], "--seconds") == 0 && i + 1 < argc) {
             seconds_a_case = atof(argv[++i]);
         } else if (strcmp(argv[i], "--device") == 0 && i + 1 < argc) {

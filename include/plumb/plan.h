@@ -34,6 +34,12 @@ typedef struct plb_plan_options {
     bool deterministic; // kernel choices that do not depend on timing
     bool no_winograd;
     bool no_fusion;
+    // Milliseconds for timing kernels and making libraries' plans; what is not timed by then is
+    // chosen by order, and timed another time. 0: 20,000 on a device, no limit on the CPU.
+    int64_t tune_ms;
+    // Large values that backward needs are computed again instead of being kept, where that costs a
+    // pass over memory and no more. Always so on the CPU.
+    bool recompute;
     bool no_tuning; // the first kernel that does not refuse, without timing candidates
     // The reference of proofs: floats are computed in f64, and outputs are f64. Inputs and
     // variables keep their dtypes. Not at level interp (PLB_EUNSUPPORTED).

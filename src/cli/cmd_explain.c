@@ -17,8 +17,8 @@
 
 typedef struct explain_flags {
     const char *task, *device, *math, *autocast;
-    int64_t batch, size, classes, threads, runs;
-    bool no_winograd, no_fusion, deterministic;
+    int64_t batch, size, classes, threads, runs, tune_seconds;
+    bool no_winograd, no_fusion, deterministic, recompute;
 } explain_flags;
 
 #define FLAG(flag, what, field) \
@@ -37,6 +37,8 @@ static const plb_flag flags[] = {
     {FLAG("runs", INT, runs), .value = "N", .min = 1, .max = 100000, .fallback = "5",
      .help = "runs to take the shortest times of"},
     PLB_DEVICE_FLAGS,
+    {FLAG("recompute", SWITCH, recompute),
+     .help = "on a device: less memory, by computing again what is cheap to compute"},
     {FLAG("no-winograd", SWITCH, no_winograd), .help = "no Winograd convolutions"},
     {FLAG("no-fusion", SWITCH, no_fusion), .help = "leave every op as it was built"},
     {FLAG("deterministic", SWITCH, deterministic),
@@ -147,6 +149,8 @@ static plb_status run_explain(plb_call *call) {
                                    .deterministic = f->deterministic,
                                    .no_winograd = f->no_winograd,
                                    .no_fusion = f->no_fusion,
+                                   .recompute = f->recompute,
+                                   .tune_ms = f->tune_seconds * 1000,
                                    .profile = true};
     plb_model *model = NULL;
     plb_graph *graph = NULL;

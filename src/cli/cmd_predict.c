@@ -24,7 +24,7 @@
 
 typedef struct predict_flags {
     const char *weights, *labels, *level, *normalize, *device, *math, *autocast, *dim, *save;
-    int64_t classes, size, batch, top, threads;
+    int64_t classes, size, batch, top, threads, tune_seconds;
     bool no_winograd;
 } predict_flags;
 
@@ -182,8 +182,10 @@ static plb_status load_picture(void *context, int64_t n, int thread) {
 static plb_status prepare(predict *p) {
     const predict_flags *f = p->flags;
     const plb_zoo_options zoo = {.batch = p->batch, .size = f->size, .classes = f->classes};
-    plb_plan_options options = {
-        .threads = p->threads, .no_winograd = f->no_winograd, .device = f->device};
+    plb_plan_options options = {.threads = p->threads,
+                                .no_winograd = f->no_winograd,
+                                .device = f->device,
+                                .tune_ms = f->tune_seconds * 1000};
     PLB_TRY(plb_math_from_name(f->math, &options.math));
     PLB_TRY(plb_autocast_from_name(f->autocast, &options.autocast));
     PLB_TRY(plb_level_from_name(f->level, &options.level));

@@ -22,9 +22,9 @@
 typedef struct train_flags {
     const char *data, *optimizer, *schedule, *level, *device, *math, *autocast;
     const char *lr, *momentum, *weight_decay, *seed;
-    int64_t epochs, batch, threads, max_steps, limit, size, checkpoint_every;
+    int64_t epochs, batch, threads, max_steps, limit, size, checkpoint_every, tune_seconds;
     const char *save, *checkpoint, *resume;
-    bool no_winograd, deterministic, sync;
+    bool no_winograd, deterministic, sync, recompute;
 } train_flags;
 
 #define FLAG(flag, what, field) \
@@ -64,6 +64,8 @@ static const plb_flag flags[] = {
      .help = "go on from a checkpoint, with its options"},
     PLB_DEVICE_FLAGS,
     {FLAG("sync", SWITCH, sync), .help = "wait after each op, so that errors name it"},
+    {FLAG("recompute", SWITCH, recompute),
+     .help = "on a device: less memory, by computing again what is cheap to compute"},
     {FLAG("no-winograd", SWITCH, no_winograd), .help = "no Winograd convolutions"},
     {FLAG("deterministic", SWITCH, deterministic),
      .help = "choose kernels by rule and not by timing"},
@@ -76,6 +78,7 @@ typedef struct session {
     plb_checkpoint *resume;
     plb_dataset *train_set, *test_set;
     plb_zoo_options zoo;
+    plb_zoo_pixels pixels;
     plb_model *model;
     plb_train_result result;
     plb_train_report report;
@@ -161,6 +164,10 @@ static plb_status check_writable(const char *flag, const char *path) {
     return PLB_OK;
 }
 
+static bool on_device(const plb_train_options *o) {
+    return o->device && strcmp(o->device, "cpu") != 0;
+}
+
 static plb_status set_options(session *s, const char *model) {
     const train_flags *f = s->flags;
     plb_train_options *o = &s->options;
@@ -179,14 +186,15 @@ static plb_status set_options(session *s, const char *model) {
     o->deterministic = f->deterministic;
     o->device = f->device;
     o->sync = f->sync;
+    o->recompute = f->recompute;
+    o->tune_ms = f->tune_seconds * 1000;
     PLB_TRY(plb_math_from_name(f->math, &o->math));
     PLB_TRY(plb_autocast_from_name(f->autocast, &o->autocast));
     o->max_steps = f->max_steps;
     o->checkpoint = f->checkpoint;
     o->checkpoint_every = f->checkpoint_every;
-    const bool on_device = f->device && strcmp(f->device, "cpu") != 0;
-    if (on_device && !f->level && !s->resume) o->level = PLB_LEVEL_REPLAY;
-    o->profile = !on_device; // reading its clocks would hold a device up
+    if (on_device(o) && !f->level && !s->resume) o->level = PLB_LEVEL_REPLAY;
+    o->profile = !on_device(o); // reading its clocks would hold a device up
     int spare = plb_machine_threads() - o->threads;
     o->loader_threads = spare > 1 ? spare : 1;
     PLB_TRY(check_writable("save", f->save));
@@ -241,6 +249,19 @@ static plb_status open_set(session *s, plb_data_split split, plb_dataset **out) 
     return PLB_OK;
 }
 
+// A device gets pixels as they are stored, a quarter of the bytes, and normalises them itself.
+static void use_pixels(session *s) {
+    const plb_dataset_info *data = &s->train_set->info;
+    if (!on_device(&s->options) || data->dtype != PLB_U8 || s->test_set->info.dtype != PLB_U8 ||
+        data->channels > PLB_ZOO_CHANNELS) {
+        return;
+    }
+    for (int64_t c = 0; c < data->channels; c++) {
+        s->pixels.mean[c] = data->mean[c], s->pixels.std[c] = data->std[c];
+    }
+    s->zoo.pixels = &s->pixels;
+}
+
 static plb_status open_data(session *s) {
     PLB_TRY(choose_data(s));
     PLB_TRY(open_set(s, PLB_TRAIN, &s->train_set));
@@ -257,6 +278,7 @@ static plb_status open_data(session *s) {
     }
     s->zoo.size = data->height;
     s->zoo.classes = data->classes;
+    use_pixels(s);
     return PLB_OK;
 }
 
@@ -309,7 +331,8 @@ static plb_status train(session *s) {
                                  .build_train = build_train,
                                  .build_eval = build_eval,
                                  .train_set = s->train_set,
-                                 .test_set = s->test_set};
+                                 .test_set = s->test_set,
+                                 .pixels = s->zoo.pixels != NULL};
     const plb_train_callbacks callbacks = {
         .context = s, .stop = stop, .batch = show_batch, .epoch = show_epoch};
     s->report = (plb_train_report){.options = o,

@@ -58,6 +58,7 @@ static plb_status open_data(run *r) {
     const plb_train_options *o = r->options;
     plb_loader_options loader = {
         .batch = o->batch, .limit = o->limit, .shuffle = true, .seed = o->seed};
+    loader.raw = r->task->pixels;
     loader.threads = r->task->train_set->ops->peek ? 0 : o->loader_threads;
     PLB_TRY(plb_phase_open(&r->train, r->task->train_set, &loader));
     loader.shuffle = false;
@@ -108,6 +109,8 @@ static plb_status make_plans(run *r, const char *choices) {
                                 .math = o->math,
                                 .autocast = o->autocast,
                                 .sync = o->sync,
+                                .recompute = o->recompute,
+                                .tune_ms = o->tune_ms,
                                 .profile = o->profile,
                                 .choices = choices};
     PLB_TRY(plb_phase_plan(&r->train, r->model, programs[0], programs[1], &options));

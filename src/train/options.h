@@ -28,7 +28,8 @@ typedef struct plb_train_options {
     const char *device;       // as plb_plan_options has it; NULL: the CPU
     plb_math math;
     plb_autocast autocast;
-    bool sync;
+    bool sync, recompute;
+    int64_t tune_ms; // as plb_plan_options has it
 } plb_train_options;
 
 // The level called "interp", "plan" or "replay", and back. PLB_EINVAL for any other.

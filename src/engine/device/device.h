@@ -13,6 +13,14 @@ typedef struct plb_stream plb_stream;   // work in order, asynchronous to the ca
 typedef struct plb_event plb_event;     // a point in a stream
 typedef struct plb_capture plb_capture; // recorded work that can be replayed
 
+enum { PLB_MARK_NODES = 4, PLB_MARKS_MAX = 16 };
+
+// Something recorded, for others to wait for; it holds while the capture goes on.
+typedef struct plb_mark {
+    void *node[PLB_MARK_NODES];
+    int n;
+} plb_mark;
+
 // What a kernel is asked about: the node with final shapes, dtypes, layouts and strides, no data.
 typedef struct plb_query {
     plb_op_id op;
@@ -24,6 +32,7 @@ typedef struct plb_query {
     bool deterministic; // the same bits in every run are asked for
     bool racing;        // variants are about to be timed: what is slow to make may be made at once
     bool no_winograd;
+    int64_t tune_ms;    // for all choices of the program together; INT64_MAX: no limit
     plb_math math;      // whether products of f32 may use TF32 tensor cores
     plb_device *device; // opened, current for the calling thread
 } plb_query;
@@ -83,6 +92,9 @@ typedef struct plb_backend {
     // Makes the device current for the calling thread; before any call from a new thread.
     PLB_MUST_USE plb_status (*enter)(plb_device *device);
     const char *(*describe)(const plb_device *device);
+    // Libraries that the backend opens at run time, one at each index: its name, and its version or
+    // NULL where it is not found. False past the last. NULL: it opens none.
+    bool (*library)(int index, const char **out_name, const char **out_version);
     // Device and library versions, one word: part of the key of remembered kernel choices.
     const char *(*fingerprint)(void);
 
@@ -121,6 +133,11 @@ typedef struct plb_backend {
 
     // Capture. Between begin and end, work is recorded and not run.
     PLB_MUST_USE plb_status (*capture_begin)(plb_stream *stream);
+    // What is recorded next waits for these marks alone (at most PLB_MARKS_MAX; with n = 0 for
+    // nothing) instead of for all that was recorded before; `mark` stands for what was recorded
+    // since. NULL: everything is recorded in order.
+    PLB_MUST_USE plb_status (*capture_after)(plb_stream *stream, const plb_mark *marks, int n);
+    PLB_MUST_USE plb_status (*capture_mark)(plb_stream *stream, plb_mark *out);
     PLB_MUST_USE plb_status (*capture_end)(plb_stream *stream, plb_capture **out);
     PLB_MUST_USE plb_status (*replay)(plb_stream *stream, plb_capture *capture);
     void (*capture_free)(plb_capture *capture);

@@ -22,12 +22,15 @@ static bool is_plain_norm(const plb_node *norm) {
     return attrs->epilogue.activation != PLB_ACT_CLAMP;
 }
 
+static plb_dtype dtype_of(const plb_graph *graph, plb_value value) {
+    return graph->values[value].type.dtype;
+}
+
+// Scales and statistics alike; x may be narrower.
 static bool is_of_one_dtype(const plb_graph *graph, const plb_node *norm) {
-    const plb_dtype dtype = graph->values[norm->in[X]].type.dtype;
-    for (int k = GAMMA; k <= BETA; k++) {
-        if (graph->values[norm->in[k]].type.dtype != dtype) return false;
-    }
-    return graph->values[norm->out + MEAN].type.dtype == dtype;
+    const plb_dtype dtype = dtype_of(graph, norm->in[GAMMA]);
+    return dtype_of(graph, norm->in[BETA]) == dtype && dtype_of(graph, norm->out + MEAN) == dtype &&
+           dtype_of(graph, norm->out + INV_STD) == dtype;
 }
 
 // ---------------------------------------------------------------------------- signs
@@ -107,9 +110,13 @@ static void append_again(plb_rewrite *rw, const plb_node *norm) {
     to->differentiating = true; // marks what is appended
     plb_value scale = plb_mul(to, in[GAMMA], rw->map[norm->out + INV_STD]);
     plb_value shift = plb_sub(to, in[BETA], plb_mul(to, rw->map[norm->out + MEAN], scale));
-    plb_value y = plb_mul(to, in[X], plb_along_channels(to, scale, rank));
+    const plb_dtype wide = dtype_of(rw->from, norm->in[GAMMA]);
+    const plb_dtype narrow = dtype_of(rw->from, norm->in[X]);
+    plb_value x = narrow == wide ? in[X] : plb_cast(to, in[X], wide);
+    plb_value y = plb_mul(to, x, plb_along_channels(to, scale, rank));
     y = plb_add(to, y, plb_along_channels(to, shift, rank));
     if (attrs->epilogue.activation == PLB_ACT_RELU) y = plb_relu(to, y);
+    if (narrow != wide) y = plb_cast(to, y, narrow);
     to->differentiating = false;
     plb_scope_pop(to);
     rw->map[norm->out] = y;

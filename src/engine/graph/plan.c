@@ -8,6 +8,7 @@
 
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
+#include "base/core/log.h"
 #include "base/core/status.h"
 #include "base/machine.h"
 #include "base/memory_use.h"
@@ -18,7 +19,7 @@ typedef struct pass_entry {
     bool fusion;    // left out with no_fusion
     bool inference; // only where nothing is trained
     bool autocast;  // only with mixed precision
-    bool host;      // only on devices that work in the host's memory
+    bool host;      // elsewhere than in the host's memory only when asked for
 } pass_entry;
 
 static const pass_entry passes[] = {
@@ -48,7 +49,7 @@ static plb_status run_passes(plb_plan *plan) {
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
         if (passes[i].fusion && plan->options.no_fusion) continue;
         if (passes[i].inference && plan->writes) continue;
-        if (passes[i].host && !plan->backend->host_memory) continue;
+        if (passes[i].host && !plan->backend->host_memory && !plan->options.recompute) continue;
         if (passes[i].autocast && !plan->options.autocast) continue;
         PLB_TRY(passes[i].pass(&plan->graph, &context));
     }
@@ -93,6 +94,11 @@ static plb_status fail_at(const plb_plan *plan, const plb_step *step, plb_status
     const plb_node *node = &plan->graph->nodes[step->node];
     return plb_fail_context(status, "%s%s%s", node->scope, *node->scope ? ": " : "",
                             plb_op_of(node->op)->name);
+}
+
+plb_status plb_plan_run_step(plb_plan *plan, plb_step *step) {
+    plb_status status = run_step(plan, step);
+    return status ? fail_at(plan, step, status) : PLB_OK;
 }
 
 static plb_status run_steps_here(plb_plan *plan, int first, int last) {
@@ -164,41 +170,6 @@ static plb_status run_prologue(plb_plan *plan) {
     return PLB_OK;
 }
 
-// One step as a piece of captured work.
-typedef struct captured_step {
-    plb_plan *plan;
-    plb_step *step;
-} captured_step;
-
-static plb_status run_captured(void *context) {
-    const captured_step *c = context;
-    plb_status status = run_step(c->plan, c->step);
-    return status ? fail_at(c->plan, c->step, status) : PLB_OK;
-}
-
-static plb_status enqueue_steps(plb_plan *plan) {
-    if (!plan->backend->enqueue) return run_steps(plan, plan->n_prologue, plan->n_steps);
-    size_t n = (size_t)(plan->n_steps - plan->n_prologue);
-    captured_step *all = plb_arena_alloc(plan->arena, n * sizeof *all);
-    if (!all) return plb_fail(PLB_ENOMEM, "out of memory for a capture");
-    for (size_t i = 0; i < n; i++) {
-        all[i] = (captured_step){plan, &plan->steps[plan->n_prologue + (int)i]};
-        PLB_TRY(plan->backend->enqueue(plan->stream, run_captured, &all[i]));
-    }
-    return PLB_OK;
-}
-
-static plb_status capture_steps(plb_plan *plan) {
-    if (!plan->stream) PLB_TRY(plan->backend->stream_new(plan->device, &plan->stream));
-    PLB_TRY(plan->backend->capture_begin(plan->stream));
-    plb_status status = enqueue_steps(plan), ended = PLB_OK;
-    char text[512]; // of the failure itself, which ending a broken capture hides
-    if (status) snprintf(text, sizeof text, "%s", plb_error_text());
-    ended = plan->backend->capture_end(plan->stream, &plan->capture);
-    if (status) return plb_fail(status, "%s", text);
-    return ended;
-}
-
 static plb_status launch(plb_plan *plan) {
     if (plan->home != PLB_HOST_HOME) PLB_TRY(plb_home_update(plan->model, plan->home));
     if (plan->options.level == PLB_LEVEL_INTERP) {
@@ -206,7 +177,7 @@ static plb_status launch(plb_plan *plan) {
     } else {
         PLB_TRY(run_prologue(plan));
         if (plan->options.level == PLB_LEVEL_REPLAY) {
-            PLB_TRY(plan->backend->replay(plan->stream, plan->capture));
+            PLB_TRY(plb_replay_run(plan));
         } else {
             PLB_TRY(run_steps(plan, plan->n_prologue, plan->n_steps));
         }
@@ -309,7 +280,16 @@ static plb_status select_kernels(plb_plan *plan) {
     return PLB_OK;
 }
 
+// A line for who looks for the time that making a plan takes.
+static void lap(const plb_graph *graph, const char *what, int64_t *since_ns) {
+    int64_t now = plb_now_ns();
+    plb_log_line(PLB_LOG_DEBUG, "plan of %s: %s took %.1f ms", graph->name, what,
+                 (double)(now - *since_ns) / 1e6);
+    *since_ns = now;
+}
+
 static plb_status make_plan(plb_plan *plan, const plb_graph *graph) {
+    int64_t since_ns = plb_now_ns();
     PLB_TRY(find_assigned(plan, graph));
     if (plan->options.autocast && plan->options.f64) {
         return plb_fail(PLB_EUNSUPPORTED, "f64 is no mixed precision: no autocast with it");
@@ -323,12 +303,16 @@ static plb_status make_plan(plb_plan *plan, const plb_graph *graph) {
     PLB_TRY(run_passes(plan));
     PLB_TRY(plb_plan_schedule(plan));
     PLB_TRY(plb_plan_assign_storage(plan));
+    lap(graph, "passes and schedule", &since_ns);
     PLB_TRY(select_kernels(plan));
+    lap(graph, "selection", &since_ns);
     PLB_TRY(plb_plan_place(plan));
     if (!plan->backend->host_memory) PLB_TRY(plb_mirror_new(plan));
     PLB_TRY(plb_plan_merge(plan));
+    lap(graph, "placement", &since_ns);
     if (plan->options.level == PLB_LEVEL_REPLAY) {
-        PLB_TRY(capture_steps(plan));
+        PLB_TRY(plb_replay_new(plan));
+        lap(graph, "capture", &since_ns);
     } else if (plan->options.profile && !plan->backend->host_memory) {
         PLB_TRY(make_events(plan));
     }
@@ -370,7 +354,9 @@ plb_status plb_plan_new(const plb_graph *graph, const plb_plan_options *options,
     }
     int before = omp_get_max_threads();
     omp_set_num_threads(plan->options.threads);
+    int64_t since_ns = plb_now_ns();
     status = open_device(plan);
+    lap(graph, "the device", &since_ns);
     if (!status) status = make_plan(plan, graph);
     omp_set_num_threads(before);
 out:
@@ -394,7 +380,7 @@ void plb_plan_free(plb_plan *plan) {
         if (launch->release) launch->release(launch->state);
         if (merged->release) merged->release(merged->state);
     }
-    plan->backend->capture_free(plan->capture);
+    plb_replay_free(plan);
     plb_interp_free(plan->interp);
     if (plan->device) {
         for (int i = 0; i < 2 * plan->n_steps && plan->events; i++) {

@@ -6,6 +6,7 @@
 //   select.c     a kernel for each step, by order or by timing
 //   slab.c       offsets in the slabs, then pointers
 //   merge.c      one launch for small steps that stand together, where a kernel knows how
+//   replay.c     at level replay: all steps captured, as a line and as branches
 //   plan.c       the calls above, running, and the public questions
 //   mirror.c     the host's copies of inputs and outputs, where the device has its own memory
 #ifndef PLB_ENGINE_GRAPH_PLAN_H
@@ -67,7 +68,8 @@ typedef struct plb_step {
     int64_t calls, time_ns;
 } plb_step;
 
-struct plb_interp; // interp.c
+struct plb_interp;                    // interp.c
+typedef struct plb_replay plb_replay; // replay.c
 
 struct plb_plan {
     plb_model *model;
@@ -75,10 +77,12 @@ struct plb_plan {
     plb_arena *arena;
     const plb_backend *backend;
     plb_device *device;
-    int home;             // where the variables are (home.h)
-    plb_stream *stream;   // of level replay on the CPU; that of the home on a device
-    plb_capture *capture; // of level replay
-    size_t align_bytes;   // of values in slabs
+    int home;           // where the variables are (home.h)
+    plb_stream *stream; // of level replay on the CPU; that of the home on a device
+    plb_replay *replay; // of level replay
+    size_t align_bytes; // of values in slabs
+    int64_t tuning_ns;  // spent on timing kernels so far
+    int untimed;        // steps that were chosen by order since no time was left
     plb_strbuf report, choices;
 
     plb_graph *graph;     // owned; NULL at level interp
@@ -131,6 +135,13 @@ PLB_MUST_USE plb_status plb_plan_merge(plb_plan *plan);
 // The kernel for `q`, and how: as options.choices say, by order, or by timing when the first that
 // accepts is tuned. Adds it to the plan's choices.
 PLB_MUST_USE plb_status plb_select_kernel(plb_plan *plan, const plb_query *q, plb_step *step);
+
+// plan.c: a failure names the node.
+PLB_MUST_USE plb_status plb_plan_run_step(plb_plan *plan, plb_step *step);
+// replay.c
+PLB_MUST_USE plb_status plb_replay_new(plb_plan *plan);
+PLB_MUST_USE plb_status plb_replay_run(plb_plan *plan);
+void plb_replay_free(plb_plan *plan);
 
 // interp.c
 PLB_MUST_USE plb_status plb_interp_new(plb_plan *plan, const plb_graph *graph);

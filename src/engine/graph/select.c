@@ -54,6 +54,23 @@ static plb_status by_order(const plb_kernel *const *kernels, const plb_kernel *f
     return status;
 }
 
+static int64_t tune_ms_of(const plb_plan *plan) {
+    if (plan->options.tune_ms) return plan->options.tune_ms;
+    return plan->backend->host_memory ? INT64_MAX : 20000;
+}
+
+static bool time_left(const plb_plan *plan) {
+    return plan->tuning_ns / 1000000 < tune_ms_of(plan);
+}
+
+static plb_status race(plb_plan *plan, const plb_kernel *const *kernels, const plb_query *q,
+                       plb_choice *best) {
+    int64_t begin_ns = plb_now_ns();
+    plb_status status = plb_race(plan, kernels, q, best);
+    plan->tuning_ns += plb_now_ns() - begin_ns;
+    return status;
+}
+
 static plb_status by_timing(plb_plan *plan, const plb_kernel *const *kernels,
                             const plb_kernel *first, const plb_query *q, const char *key,
                             plb_step *step) {
@@ -63,7 +80,11 @@ static plb_status by_timing(plb_plan *plan, const plb_kernel *const *kernels,
         if (status != PLB_EUNSUPPORTED) return status;
         choice = (plb_choice){0}; // an old choice that means nothing: time again
     }
-    PLB_TRY(plb_race(plan, kernels, q, &choice));
+    if (!time_left(plan)) {
+        plan->untimed++;
+        return by_order(kernels, first, q, step);
+    }
+    PLB_TRY(race(plan, kernels, q, &choice));
     plb_status status = prepare_named(kernels, q, &choice, step);
     if (status == PLB_EUNSUPPORTED) return by_order(kernels, first, q, step); // a library's whim
     if (status) return status;
@@ -151,6 +172,7 @@ static plb_status query_of(plb_plan *plan, int index, plb_query *q) {
                      .deterministic = plan->options.deterministic,
                      .no_winograd = plan->options.no_winograd,
                      .math = plan->options.math,
+                     .tune_ms = tune_ms_of(plan),
                      .device = plan->device};
     for (int k = 0; k < node->n_in; k++) {
         tensors[k] = (plb_tensor){.dtype = PLB_DTYPE_COUNT};
@@ -316,9 +338,15 @@ plb_status plb_plan_select(plb_plan *plan) {
     size_t most = 2 * (size_t)plan->graph->n_nodes + 1;
     plan->steps = plb_arena_alloc(plan->arena, most * sizeof *plan->steps);
     if (!plan->steps) return plb_fail(PLB_ENOMEM, "out of memory for a plan");
+    int64_t begin_ns = plb_now_ns();
     PLB_TRY(foresee(plan));
+    plan->tuning_ns += plb_now_ns() - begin_ns;
     PLB_TRY(add_steps(plan, true));
     plan->n_prologue = plan->n_steps;
     PLB_TRY(add_steps(plan, false));
+    if (plan->untimed) {
+        plb_strbuf_printf(&plan->report, "tuning: the time was over before %d ops were timed\n",
+                          plan->untimed);
+    }
     return insert_packs(plan);
 }

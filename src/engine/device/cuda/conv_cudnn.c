@@ -51,14 +51,14 @@ static int choices(const plb_query *q, char out[][PLB_CHOICE_BYTES], int max) {
     plb_conv_spec spec;
     plb_conv_problem *problem;
     if (plb_conv_spec_of(q, &spec) || plb_conv_problem_of(q->device, &spec, &problem)) return 0;
-    return plb_conv_choices(problem, q->racing, out, max);
+    return plb_conv_choices(problem, q->racing ? q->tune_ms : 0, out, max);
 }
 
 static void foresee(const plb_query *q) {
     plb_conv_spec spec;
     plb_conv_problem *problem;
     if (plb_conv_spec_of(q, &spec) || plb_conv_problem_of(q->device, &spec, &problem)) return;
-    plb_conv_announce(problem);
+    plb_conv_announce(problem, q->tune_ms);
 }
 
 // ---------------------------------------------------------------------------- preparing
@@ -227,7 +227,7 @@ static plb_status prepare(const plb_query *q, const char *choice, plb_launch *ou
     if (!status) status = plb_conv_problem_of(q->device, &c->spec, &problem);
     if (!status && !*choice) { // no choice was made: the best guess, if there is any
         choice = first[0];
-        if (!plb_conv_choices(problem, false, first, 1)) {
+        if (!plb_conv_choices(problem, 0, first, 1)) {
             status = plb_fail(PLB_EUNSUPPORTED, "cuDNN has no engine for this convolution");
         }
     }

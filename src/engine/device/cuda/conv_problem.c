@@ -15,7 +15,7 @@
 #include "base/core/log.h"
 #include "base/core/status.h"
 
-enum { N_FORMS = 4, MAX_MAKERS = 16, KEY_BYTES = 512 };
+enum { MAX_TUNE_MS = 3600000, N_FORMS = 4, MAX_MAKERS = 16, KEY_BYTES = 512 };
 static const char forms[N_FORMS] = {'a', 'b', 'c', 'u'};
 static const size_t workspace_limit_bytes = (size_t)512 << 20;
 
@@ -331,7 +331,6 @@ typedef struct queue {
 } queue;
 
 enum { FIRST, REST, N_QUEUES, FIRST_OF_FORM = 3 };
-static const int64_t making_ns = 12000000000;
 
 // A maker has a handle of its own, since the library locks it; handles outlive their thread.
 typedef struct maker {
@@ -345,6 +344,7 @@ static struct {
     pthread_cond_t made;
     queue queues[N_QUEUES];
     int64_t begin_ns; // when the first of what is queued was
+    int64_t limit_ns; // of making what is queued, from then on
     int threads;
     maker all[MAX_MAKERS];
 } makers = {.lock = PTHREAD_MUTEX_INITIALIZER, .made = PTHREAD_COND_INITIALIZER};
@@ -367,7 +367,7 @@ static bool next_job(job *out) { // locked
     }
     while (rest->next < rest->n) {
         *out = rest->jobs[rest->next++];
-        if (plb_now_ns() - makers.begin_ns < making_ns) return true;
+        if (plb_now_ns() - makers.begin_ns < makers.limit_ns) return true;
         out->problem->pending--;
     }
     first->n = first->next = rest->n = rest->next = 0;
@@ -423,12 +423,14 @@ static bool push_job(queue *q, job j) { // locked
     return true;
 }
 
-static void announce(plb_conv_problem *p) { // its lock held
+static void announce(plb_conv_problem *p, int64_t tune_ms) { // its lock held
     int of_form = 0;
     if (p->announced) return;
     p->announced = true;
     pthread_mutex_lock(&makers.lock);
     if (!makers.threads) makers.begin_ns = plb_now_ns();
+    if (tune_ms > MAX_TUNE_MS) tune_ms = MAX_TUNE_MS;
+    makers.limit_ns = tune_ms * 600000; // 60 % of the time is for making, the rest for timing
     for (int i = 0; i < p->n; i++) {
         of_form = i && p->candidates[i].form == p->candidates[i - 1].form ? of_form + 1 : 0;
         if (p->candidates[i].state != NEW) continue;
@@ -448,9 +450,9 @@ static void settle(plb_conv_problem *p) { // its lock held
     pthread_mutex_unlock(&makers.lock);
 }
 
-void plb_conv_announce(plb_conv_problem *p) {
+void plb_conv_announce(plb_conv_problem *p, int64_t tune_ms) {
     pthread_mutex_lock(&p->lock);
-    if (propose(p) == PLB_OK) announce(p);
+    if (propose(p) == PLB_OK) announce(p, tune_ms);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -471,12 +473,13 @@ static void drop_losers(const plb_conv_problem *but) {
     pthread_mutex_unlock(&list_lock);
 }
 
-int plb_conv_choices(plb_conv_problem *p, bool all, char out[][PLB_CHOICE_BYTES], int max) {
+int plb_conv_choices(plb_conv_problem *p, int64_t tune_ms, char out[][PLB_CHOICE_BYTES], int max) {
+    const bool all = tune_ms > 0;
     int n = 0;
     if (all) drop_losers(p);
     pthread_mutex_lock(&p->lock);
     if (propose(p) == PLB_OK) {
-        if (all) announce(p);
+        if (all) announce(p, tune_ms);
         settle(p);
         p->raced |= all;
         for (int i = 0; i < p->n && n < max; i++) {

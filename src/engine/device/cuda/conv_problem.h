@@ -35,12 +35,14 @@ typedef struct plb_conv_problem plb_conv_problem;
 PLB_MUST_USE plb_status plb_conv_spec_of(const plb_query *q, plb_conv_spec *out);
 PLB_MUST_USE plb_status plb_conv_problem_of(plb_device *device, const plb_conv_spec *spec,
                                             plb_conv_problem **out);
-// Begins to make the plans of all candidates, in the background.
-void plb_conv_announce(plb_conv_problem *problem);
+// Begins to make the plans of all candidates, in the background: for as long as making may take of
+// `tune_ms` for the whole program.
+void plb_conv_announce(plb_conv_problem *problem, int64_t tune_ms);
 // Texts that name the candidates, best guess first; those whose plans are known to fail are left
-// out. With `all` the plans are made first, in parallel, and what other problems made and nobody
-// uses goes; without, only the first is sure to work.
-int plb_conv_choices(plb_conv_problem *problem, bool all, char out[][PLB_CHOICE_BYTES], int max);
+// out. With time to tune the plans are made first, in parallel, and what other problems made and
+// nobody uses goes; with 0 ms, only the first is sure to work.
+int plb_conv_choices(plb_conv_problem *problem, int64_t tune_ms, char out[][PLB_CHOICE_BYTES],
+                     int max);
 
 // A candidate's plan in use.
 typedef struct plb_conv_plan {

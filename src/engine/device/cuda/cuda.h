@@ -80,6 +80,11 @@ void plb_cuda_cache_write(const char *name, const void *bytes, size_t size_bytes
 // toolkits, and in those of PyTorch's wheels. NULL when it is nowhere. Stays open.
 void *plb_cuda_open_library(const char *const *names);
 
+// The libraries and the driver by number, as plb_backend.library (libraries.c).
+bool plb_cuda_library(int index, const char **out_name, const char **out_version);
+// "13.0"; NULL where NVRTC is missing.
+const char *plb_nvrtc_version(void);
+
 // Names of what the functions below read: a table of {name, address of the function pointer}.
 typedef struct plb_cuda_symbol {
     const char *name;
@@ -115,7 +120,10 @@ plb_status plb_cuda_record(plb_stream *stream, plb_event *event);
 plb_status plb_cuda_wait_event(plb_stream *stream, plb_event *event);
 plb_status plb_cuda_wait_for(plb_event *event);
 plb_status plb_cuda_elapsed_ns(const plb_event *from, const plb_event *to, int64_t *out_ns);
+// capture.c
 plb_status plb_cuda_capture_begin(plb_stream *stream);
+plb_status plb_cuda_capture_after(plb_stream *stream, const plb_mark *marks, int n);
+plb_status plb_cuda_capture_mark(plb_stream *stream, plb_mark *out);
 plb_status plb_cuda_capture_end(plb_stream *stream, plb_capture **out);
 plb_status plb_cuda_replay(plb_stream *stream, plb_capture *capture);
 void plb_cuda_capture_free(plb_capture *capture);

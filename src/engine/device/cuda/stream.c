@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams, events and captured graphs. Streams do not wait for the default stream of others.
+// Streams and events. Streams do not wait for the default stream of others.
 #include "base/core/alloc.h"
 #include "base/core/status.h"
 #include "engine/device/cuda/cuda.h"
@@ -75,43 +75,4 @@ plb_status plb_cuda_elapsed_ns(const plb_event *from, const plb_event *to, int64
     PLB_TRY(plb_cuda_check(cuEventElapsedTime(&ms, from->handle, to->handle), "read a time"));
     *out_ns = (int64_t)((double)ms * 1e6 + 0.5);
     return PLB_OK;
-}
-
-// Relaxed: libraries may ask the driver for memory or load code while they are captured.
-plb_status plb_cuda_capture_begin(plb_stream *stream) {
-    PLB_TRY(plb_cuda_check(cuStreamBeginCapture(stream->handle, CU_STREAM_CAPTURE_MODE_RELAXED),
-                           "begin a capture"));
-    stream->capturing = true;
-    return PLB_OK;
-}
-
-plb_status plb_cuda_capture_end(plb_stream *stream, plb_capture **out) {
-    CUgraph graph = NULL;
-    *out = NULL;
-    stream->capturing = false;
-    PLB_TRY(plb_cuda_check(cuStreamEndCapture(stream->handle, &graph), "end a capture"));
-    plb_capture *capture = plb_alloc(sizeof *capture);
-    plb_status status = capture ? PLB_OK : plb_fail(PLB_ENOMEM, "out of memory for a capture");
-    if (!status) {
-        status = plb_cuda_check(cuGraphInstantiate(&capture->exec, graph, 0), "make a graph");
-    }
-    if (status) {
-        cuGraphDestroy(graph);
-        plb_free(capture);
-        return status;
-    }
-    capture->graph = graph;
-    *out = capture;
-    return plb_cuda_check(cuGraphUpload(capture->exec, stream->handle), "upload a graph");
-}
-
-plb_status plb_cuda_replay(plb_stream *stream, plb_capture *capture) {
-    return plb_cuda_check(cuGraphLaunch(capture->exec, stream->handle), "launch a graph");
-}
-
-void plb_cuda_capture_free(plb_capture *capture) {
-    if (!capture) return;
-    cuGraphExecDestroy(capture->exec);
-    cuGraphDestroy(capture->graph);
-    plb_free(capture);
 }
