@@ -135,6 +135,15 @@ static inline double levels_distance(const levels_part *part, const levels_trace
     return most;
 }
 
+// Each number of `noise` becomes that of `more` where this is further from `a`.
+static inline void levels_add_noise(const levels_trace *a, const levels_trace *more,
+                                    levels_trace *noise) {
+    for (size_t i = 0; i < a->n && noise->n == a->n && more->n == a->n; i++) {
+        bool further = fabs(more->data[i] - a->data[i]) > fabs(noise->data[i] - a->data[i]);
+        if (further) noise->data[i] = more->data[i];
+    }
+}
+
 // Writes what differs first into `text`; true when something does. Integers must be equal; a float
 // may be off by tolerance * (the largest of its tensor in `a`). Variables, and outputs that stand
 // on changed variables, may be off by four times what `noise`, if any, is off there, too: a trace

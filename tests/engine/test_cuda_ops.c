@@ -2,8 +2,10 @@
 // Every kernel of the CUDA backend against its op's reference in f64: all samples, float dtypes,
 // plain and channels last, TF32 where a kernel knows it; then each op with its gradient as a
 // program, at every level, against the CPU's f64. Needs a device and says so where there is none.
-// PLB_TEST_OP=word takes ops whose name contains the word; PLB_TEST_SHARD=i/n every n-th op, so
-// that several processes share the work. PLB_TEST_GAPS=1 lists what no kernel takes.
+// PLB_TEST_OP=word takes ops whose name contains the word; PLB_TEST_SHARD=i/n every n-th op, and of
+// convolutions, whose plans are slow to make, every n-th sample, so that several processes share
+// the work. PLB_TEST_GAPS=1 lists what no kernel takes, PLB_TEST_TIMES=1 which ops take long.
+#include "base/core/clock.h"
 #include "device_case.h"
 #include "engine/graph/graph.h"
 #include "plumb/plumb.h"
@@ -11,12 +13,33 @@
 static test_device device;
 static char missing[256]; // why there is none
 
+static bool heavy(plb_op_id op) {
+    return op == PLB_OP_conv || op == PLB_OP_conv_input_grad || op == PLB_OP_conv_weight_grad;
+}
+
+static bool sharded(int *part, int *of) {
+    const char *shard = getenv("PLB_TEST_SHARD");
+    return shard && sscanf(shard, "%d/%d", part, of) == 2 && *of > 0;
+}
+
 static bool is_mine(plb_op_id op) {
-    const char *only = getenv("PLB_TEST_OP"), *shard = getenv("PLB_TEST_SHARD");
-    int part = 0, of = 1;
+    const char *only = getenv("PLB_TEST_OP");
+    int part, of;
     if (only && !strstr(plb_op_of(op)->name, only)) return false;
-    if (shard && sscanf(shard, "%d/%d", &part, &of) == 2 && of > 0) return (int)op % of == part;
-    return true;
+    return !sharded(&part, &of) || heavy(op) || (int)op % of == part;
+}
+
+static bool sample_is_mine(plb_op_id op, int sample) {
+    int part, of;
+    return !sharded(&part, &of) || !heavy(op) || (sample + (int)op) % of == part;
+}
+
+// Tells ops that took a second or more since `begin_ns`.
+static void tell_time(const char *what, plb_op_id op, int64_t begin_ns) {
+    double seconds = (double)(plb_now_ns() - begin_ns) / 1e9;
+    if (getenv("PLB_TEST_TIMES") && seconds >= 1) {
+        printf("time: %s of %s: %.1f s\n", what, plb_op_of(op)->name, seconds);
+    }
 }
 
 // ---------------------------------------------------------------------------- kernels
@@ -27,27 +50,27 @@ typedef struct prepared {
 } prepared;
 
 static plb_status prepare_case(const device_case *c, const plb_tensor *in, prepared *p) {
-    const plb_sample *s = c->sample;
+    const plb_sample *s = c->t.sample;
     *p = (prepared){0};
     for (int k = 0; k < s->n_in; k++) {
         p->ins[k] = (plb_tensor){.dtype = PLB_DTYPE_COUNT};
         if (!in[k].data) continue;
-        plb_layout layout = device_case_layout(c, &c->in[k], false, k);
-        PLB_TRY(device_operand_new(&device, &c->in[k], layout, &p->in[k]));
+        plb_layout layout = case_layout(&c->t, false, k);
+        PLB_TRY(device_operand_new(&device, &c->t.in[k], layout, &p->in[k]));
         PLB_TRY(plb_tensor_copy(&p->in[k].host, &in[k]));
         PLB_TRY(device_operand_send(&device, &p->in[k]));
         p->ins[k] = p->in[k].there;
     }
-    for (int k = 0; k < c->n_out; k++) {
-        plb_layout layout = device_case_layout(c, &c->out[k], true, k);
-        PLB_TRY(device_operand_new(&device, &c->out[k], layout, &p->out[k]));
+    for (int k = 0; k < c->t.n_out; k++) {
+        plb_layout layout = case_layout(&c->t, true, k);
+        PLB_TRY(device_operand_new(&device, &c->t.out[k], layout, &p->out[k]));
         PLB_TRY(device_operand_send(&device, &p->out[k]));
         p->outs[k] = p->out[k].there;
     }
-    p->q = (plb_query){.op = c->op,
+    p->q = (plb_query){.op = c->t.op,
                        .attrs = s->attrs,
                        .n_in = s->n_in,
-                       .n_out = c->n_out,
+                       .n_out = c->t.n_out,
                        .in = p->ins,
                        .out = p->outs,
                        .threads = 1,
@@ -57,8 +80,8 @@ static plb_status prepare_case(const device_case *c, const plb_tensor *in, prepa
 }
 
 static void free_case(const device_case *c, prepared *p) {
-    for (int k = 0; k < c->sample->n_in; k++) device_operand_free(&device, &p->in[k]);
-    for (int k = 0; k < c->n_out; k++) device_operand_free(&device, &p->out[k]);
+    for (int k = 0; k < c->t.sample->n_in; k++) device_operand_free(&device, &p->in[k]);
+    for (int k = 0; k < c->t.n_out; k++) device_operand_free(&device, &p->out[k]);
 }
 
 static plb_status launch(const plb_launch *l, prepared *p) {
@@ -90,7 +113,7 @@ static plb_status launch(const plb_launch *l, prepared *p) {
 
 static void compare(const device_case *c, const char *what, const plb_tensor *in, prepared *p,
                     const plb_tensor *want) {
-    for (int k = 0; k < c->n_out; k++) {
+    for (int k = 0; k < c->t.n_out; k++) {
         double got = 0, wanted = 0;
         double tolerance = device_case_tolerance(c, in, &want[k], p->out[k].host.dtype);
         int64_t i = device_differs(&p->out[k].host, &want[k], tolerance, &got, &wanted);
@@ -98,7 +121,7 @@ static void compare(const device_case *c, const char *what, const plb_tensor *in
                   (long long)i, got, wanted, tolerance);
         CHECK_SAY(device_operand_guarded(&p->out[k]), "%s: output %d: past its end", what, k);
     }
-    for (int k = 0; k < c->sample->n_in; k++) {
+    for (int k = 0; k < c->t.sample->n_in; k++) {
         if (p->in[k].memory) {
             CHECK_SAY(device_operand_guarded(&p->in[k]), "%s: input %d: past its end", what, k);
         }
@@ -137,24 +160,24 @@ typedef struct tally {
 } tally;
 
 static void run_layouts(device_case *c, const plb_tensor *in, const plb_tensor *want, tally *t) {
-    const plb_kernel *const *kernels = device.backend->kernels(c->op);
+    const plb_kernel *const *kernels = device.backend->kernels(c->t.op);
     const int most = getenv("PLB_TEST_ALL") ? PLB_MAX_VARIANTS : 4;
     for (int nhwc = 0; nhwc < 2; nhwc++) {
         int ran = 0;
-        c->nhwc = nhwc;
+        c->t.nhwc = nhwc;
         c->math = PLB_MATH_F32;
         for (int i = 0; kernels[i]; i++) {
             int mine = run_kernel(c, kernels[i], in, want, most);
             t->kernels[i] += mine;
             ran += mine;
-            if (!kernels[i]->choices || c->in[0].dtype != PLB_F32) continue;
+            if (!kernels[i]->choices || c->t.in[0].dtype != PLB_F32) continue;
             c->math = PLB_MATH_TF32; // of libraries' kernels
             run_kernel(c, kernels[i], in, want, most);
             c->math = PLB_MATH_F32;
         }
         if (nhwc == 0) {
-            t->cases[c->in[0].dtype]++;
-            t->ran[c->in[0].dtype] += ran > 0;
+            t->cases[c->t.in[0].dtype]++;
+            t->ran[c->t.in[0].dtype] += ran > 0;
         }
     }
 }
@@ -162,24 +185,20 @@ static void run_layouts(device_case *c, const plb_tensor *in, const plb_tensor *
 static void run_case(device_case *c, tally *t) {
     op_case values;
     plb_tensor want[PLB_MAX_OUTPUTS] = {{0}};
-    if (!device_case_infer(c)) return;
-    values = (op_case){.op = c->table, .sample = c->sample, .n_in = c->sample->n_in};
-    for (int k = 0; k < c->sample->n_in; k++) {
-        values.in_type[k] = c->in[k];
+    if (!case_infer(&c->t)) return;
+    values = (op_case){.op = c->t.table, .sample = c->t.sample, .n_in = c->t.sample->n_in};
+    for (int k = 0; k < c->t.sample->n_in; k++) {
+        values.in_type[k] = c->t.in[k];
         values.in[k] = (plb_tensor){.dtype = PLB_DTYPE_COUNT};
-        if (c->sample->absent >> k & 1) continue;
-        values.in[k] = op_case_tensor(&c->in[k], 0);
+        if (c->t.sample->absent >> k & 1) continue;
+        values.in[k] = op_case_tensor(&c->t.in[k], 0);
         op_case_fill(&values, k);
     }
     if (device_case_reference(c, values.in, want) == PLB_OK) {
         run_layouts(c, values.in, want, t);
     }
     op_case_close(&values);
-    for (int k = 0; k < c->n_out; k++) op_case_tensor_free(&want[k]);
-}
-
-static bool heavy(plb_op_id op) {
-    return op == PLB_OP_conv || op == PLB_OP_conv_input_grad || op == PLB_OP_conv_weight_grad;
+    for (int k = 0; k < c->t.n_out; k++) op_case_tensor_free(&want[k]);
 }
 
 // Under a sanitizer everything is fifty times slower: own kernels alone, one sample each.
@@ -190,12 +209,12 @@ static bool sanitized(void) {
 static void run_sample(plb_op_id op, const plb_sample *sample, bool grown, tally *t) {
     static const plb_dtype floats[] = {PLB_F32, PLB_BF16, PLB_F16, PLB_F64};
     for (int f = 0; f < 4; f++) {
-        device_case c = {.op = op, .table = plb_op_of(op), .sample = sample};
+        device_case c = {.t = {.op = op, .table = plb_op_of(op), .sample = sample}};
         if (!op_case_exists(sample, floats[f]) || (grown && f > 1)) continue;
         for (int k = 0; k < sample->n_in; k++) {
-            c.in[k] = sample->in[k];
-            if (c.in[k].dtype == PLB_F32) c.in[k].dtype = floats[f];
-            if (sample->absent >> k & 1) c.in[k] = (plb_type){.dtype = PLB_DTYPE_COUNT};
+            c.t.in[k] = sample->in[k];
+            if (c.t.in[k].dtype == PLB_F32) c.t.in[k].dtype = floats[f];
+            if (sample->absent >> k & 1) c.t.in[k] = (plb_type){.dtype = PLB_DTYPE_COUNT};
         }
         if (grown) device_case_grow(&c);
         run_case(&c, t);
@@ -226,12 +245,17 @@ static void kernels_agree_with_references(void) {
             }
             continue;
         }
+        const int64_t begin_ns = plb_now_ns();
+        int part, of;
         for (int i = 0; i < table->n_samples; i++) {
+            if (!sample_is_mine((plb_op_id)op, i)) continue;
             run_sample((plb_op_id)op, &table->samples[i], false, &t);
             if (!heavy((plb_op_id)op) && i < 2) {
                 run_sample((plb_op_id)op, &table->samples[i], true, &t);
             }
         }
+        tell_time("kernels", (plb_op_id)op, begin_ns);
+        if (heavy((plb_op_id)op) && sharded(&part, &of)) continue; // the others' samples count too
         tell_gaps((plb_op_id)op, &t);
         const plb_kernel *const *kernels = device.backend->kernels((plb_op_id)op);
         for (int i = 0; kernels[i]; i++) {
@@ -319,9 +343,9 @@ static plb_status run_program(const op_program *p, const plb_plan_options *optio
 
 static void compare_program(const op_program *p, const char *level, plb_plan *plan,
                             plb_plan *truth) {
-    device_case c = {.op = p->c.id, .table = p->c.op, .sample = p->c.sample};
-    memcpy(c.in, p->c.in_type, sizeof c.in);
-    memcpy(c.out, p->c.out_type, sizeof c.out);
+    device_case c = {.t = {.op = p->c.id, .table = p->c.op, .sample = p->c.sample}};
+    memcpy(c.t.in, p->c.in_type, sizeof c.t.in);
+    memcpy(c.t.out, p->c.out_type, sizeof c.t.out);
     for (int i = 0; i < p->graph->n_outputs; i++) {
         const char *name = p->graph->outputs[i].name;
         plb_tensor got, want;
@@ -387,12 +411,13 @@ static void programs_agree_at_every_level(void) {
         const plb_op *table = plb_op_of((plb_op_id)op);
         if (!table || table->flags & (PLB_OP_FRAME | PLB_OP_RANDOM) || !table->ref) continue;
         if (op == PLB_OP_fused || op == PLB_OP_reorder || !is_mine((plb_op_id)op)) continue;
+        const int64_t begin_ns = plb_now_ns();
         for (int i = 0; i < table->n_samples; i++) {
+            if (!sample_is_mine((plb_op_id)op, i)) continue;
             ran += run_program_case((plb_op_id)op, &table->samples[i], PLB_F32);
+            if (i == 0) ran += run_program_case((plb_op_id)op, &table->samples[0], PLB_BF16);
         }
-        if (table->n_samples) {
-            ran += run_program_case((plb_op_id)op, &table->samples[0], PLB_BF16);
-        }
+        tell_time("programs", (plb_op_id)op, begin_ns);
     }
     CHECK(ran > 0 || getenv("PLB_TEST_OP") || getenv("PLB_TEST_SHARD"));
 }

@@ -17,7 +17,7 @@ This tests graphs, so Winograd kernels are off: with them inception_v3's logits 
 without by 4.2e-5, in PyTorch's f32 by 3.0e-5.
 
 PLB_ZOO names the models to run, separated by commas; "all" are all of them. PLB_ZOO_DEVICE=cuda
-runs them there, at level PLB_ZOO_LEVEL.
+runs them there, at level PLB_ZOO_LEVEL, and PyTorch on the same device.
 """
 import copy
 import os
@@ -53,6 +53,8 @@ except ImportError:
 
 # Threads that spin for each other stand still on a busy machine.
 ENVIRONMENT = {**os.environ, "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "1"}
+DEVICE = "cuda" if os.environ.get("PLB_ZOO_DEVICE") == "cuda" else "cpu"
+torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
 DUMP = os.path.join(os.environ.get("PLUMB_BUILD", "build"), "tests/zoo_dump")
 
 
@@ -100,12 +102,13 @@ def dump(folder, weights, data, **arguments):
 
 def first_step(name, model, x, y):
     """PyTorch's training step without the optimizer: loss, logits, gradients, buffers."""
-    model = copy.deepcopy(model).train()
+    model = copy.deepcopy(model).train().to(DEVICE)
+    x, y = x.to(DEVICE), y.to(DEVICE)
     loss, logits = torch_models.training_loss(name, model, x, y)
     loss.backward()
-    return (loss.detach(), logits.detach(),
-            {k: p.grad for k, p in model.named_parameters() if p.grad is not None},
-            dict(model.named_buffers()))
+    return (loss.detach().cpu(), logits.detach().cpu(),
+            {k: p.grad.cpu() for k, p in model.named_parameters() if p.grad is not None},
+            {k: b.cpu() for k, b in model.named_buffers()})
 
 
 def error(found, reference):
@@ -182,8 +185,8 @@ def check_batch(name, folder, seed):
     out = dump(folder, model, data, **step)
     wide = copy.deepcopy(model).double()
     with torch.no_grad():
-        infer = copy.deepcopy(wide).eval()(x.double())
-        single = copy.deepcopy(model).eval()(x)
+        infer = copy.deepcopy(wide).eval().to(DEVICE)(x.double().to(DEVICE)).cpu()
+        single = copy.deepcopy(model).eval().to(DEVICE)(x.to(DEVICE)).cpu()
     worst = [require("logits", error(out["infer"], infer), max(1e-4, 2 * error(single, infer)))]
     criterion = (torch.nn.functional.nll_loss if name == "mnist_cnn"
                  else torch.nn.functional.cross_entropy)

@@ -3,11 +3,12 @@
 //
 //   zoo_dump IN OUT model=NAME size=N steps=N optimizer=NAME lr=X momentum=X weight_decay=X
 //            level=plan|interp|replay winograd=0|1 f64=0|1
-//            device=cpu|cuda math=f32|tf32 autocast=no|bf16
+//            device=cpu|cuda math=f32|tf32 autocast=no|bf16|f16 tune=0|1
 //
 // IN and OUT are safetensors files. IN holds the variables by name and the batches x.0, y.0, x.1, …
 // OUT gets "infer" (logits of x.0 before training), "eval.loss", "eval.correct"; and with steps > 0
-// "loss", "correct", "logits" and all "grad.…" of the first step, and the variables after the last.
+// "loss", "correct", "logits" and all "grad.…" of the first step, "step.loss.N" of each, and the
+// variables after the last.
 //
 //   zoo_dump - OUT model=NAME
 //
@@ -136,6 +137,9 @@ static plb_status run_train(dump *d, const plb_graph *graph, int steps,
         PLB_TRY_OUT(feed(d, plan, "y", i));
         PLB_TRY_OUT(plb_plan_run(plan));
         if (i == 0) PLB_TRY_OUT(keep_first_step(d, plan, graph));
+        char name[32];
+        snprintf(name, sizeof name, "step.loss.%d", i);
+        PLB_TRY_OUT(keep_output(d, plan, "loss", name));
     }
     PLB_TRY_OUT(keep_variables(d));
 out:
@@ -180,16 +184,18 @@ static plb_status run(dump *d, char **args) {
     const int steps = atoi(argument(args, "steps", "0"));
     const char *level = argument(args, "level", "plan"), *device = argument(args, "device", "cpu");
     bool tf32 = strcmp(argument(args, "math", "f32"), "tf32") == 0;
-    bool bf16 = strcmp(argument(args, "autocast", "no"), "bf16") == 0;
+    const char *cast = argument(args, "autocast", "no");
     const plb_plan_options options = {.level = strcmp(level, "interp") == 0   ? PLB_LEVEL_INTERP
                                                : strcmp(level, "replay") == 0 ? PLB_LEVEL_REPLAY
                                                                               : PLB_LEVEL_PLAN,
                                       .device = device,
                                       .math = tf32 ? PLB_MATH_TF32 : PLB_MATH_F32,
-                                      .autocast = bf16 ? PLB_AUTOCAST_BF16 : PLB_AUTOCAST_NONE,
+                                      .autocast = strcmp(cast, "bf16") == 0  ? PLB_AUTOCAST_BF16
+                                                  : strcmp(cast, "f16") == 0 ? PLB_AUTOCAST_F16
+                                                                             : PLB_AUTOCAST_NONE,
                                       .no_winograd = atoi(argument(args, "winograd", "1")) == 0,
                                       .f64 = atoi(argument(args, "f64", "0")) != 0,
-                                      .no_tuning = true};
+                                      .no_tuning = atoi(argument(args, "tune", "0")) == 0};
     plb_graph *graph = NULL;
     PLB_TRY(plb_safetensors_open(args[1], &d->in));
     PLB_TRY(build(d, args, steps, &graph));
