@@ -11,13 +11,18 @@
 #include "base/core/clock.h"
 #include "base/core/status.h"
 #include "bench/usage.h"
+#include "bench/watch.h"
 
 static const double block_ns = 20e6;       // of the shorter blocks, about
 static const double left_out_limit = 0.3;  // of the time an iteration
 static const double copy_bytes_per_ns = 2; // slowest believable copy of a batch
 static const double read_bytes_per_ns = 4; // slowest believable first look at one
 static const double loop_ns = 5000;        // of an interpreter between two samples
+static const double long_ns = 200e6;       // iterations above it are dear: none is run twice
 static const double busy_share = 0.2; // of the busiest thread's time, that makes a thread count
+static const double threads_slack = 0.05, threads_more = 0.09; // moments of handing over
+static const double threads_more_crowded = 0.35;
+static const int64_t fewest_looks = 20; // that tell anything
 
 typedef struct auditor {
     plb_client *client;
@@ -28,6 +33,10 @@ typedef struct auditor {
     plb_proof *proof;
     plb_audit *out;
 } auditor;
+
+static bool is_long(const auditor *a) {
+    return a->iteration_ns > long_ns;
+}
 
 static double sum_ns(const plb_block *block) {
     double sum = 0;
@@ -55,8 +64,12 @@ typedef struct length {
     double sum_ns, left_ns; // of the samples; of the wall time beside them
     double after_ns;        // processor time after the answer
     double wall_ns, cpu_ns; // of the block that took least
-    int busy;
 } length;
+
+static length longest(int64_t n) {
+    return (length){
+        .n = n, .sum_ns = HUGE_VAL, .left_ns = HUGE_VAL, .after_ns = HUGE_VAL, .wall_ns = HUGE_VAL};
+}
 
 // Processor time that goes on after an answer, until the worker is quiet.
 static double watch_after(const auditor *a, double most_ns) {
@@ -75,28 +88,25 @@ static double watch_after(const auditor *a, double most_ns) {
     return last > begin ? (double)(last - begin) : 0;
 }
 
-static plb_status measure(const auditor *a, int64_t n, int times, length *out) {
-    *out = (length){.n = n,
-                    .sum_ns = HUGE_VAL,
-                    .left_ns = HUGE_VAL,
-                    .after_ns = HUGE_VAL,
-                    .wall_ns = HUGE_VAL,
-                    .busy = 1 << 20};
+// Takes a block of `least->n` iterations and keeps what is less than before.
+static plb_status observe(const auditor *a, int64_t check, int n_slots, length *least,
+                          plb_block *block) {
     pid_t pid = a->client->process.worker;
+    int64_t cpu = plb_usage_cpu_ns(pid);
+    PLB_TRY(take(a, least->n, check, n_slots, block));
+    cpu = plb_usage_cpu_ns(pid) - cpu;
+    double wall = (double)block->wall_ns, sum = sum_ns(block);
+    least->sum_ns = fmin(least->sum_ns, sum);
+    least->left_ns = fmin(least->left_ns, wall - sum);
+    if (wall < least->wall_ns) least->wall_ns = wall, least->cpu_ns = (double)cpu;
+    return PLB_OK;
+}
+
+static plb_status measure(const auditor *a, int64_t n, int times, length *out) {
+    *out = longest(n);
     for (int i = 0; i < times; i++) {
-        plb_usage_threads before, after;
         plb_block block;
-        plb_usage_threads_read(pid, &before);
-        int64_t cpu = plb_usage_cpu_ns(pid);
-        PLB_TRY(take(a, n, -1, 2, &block));
-        cpu = plb_usage_cpu_ns(pid) - cpu;
-        plb_usage_threads_read(pid, &after);
-        int busy = plb_usage_busy_threads(&before, &after, busy_share);
-        if (busy < out->busy) out->busy = busy;
-        double wall = (double)block.wall_ns, sum = sum_ns(&block);
-        out->sum_ns = fmin(out->sum_ns, sum);
-        out->left_ns = fmin(out->left_ns, wall - sum);
-        if (wall < out->wall_ns) out->wall_ns = wall, out->cpu_ns = (double)cpu;
+        PLB_TRY(observe(a, -1, 2, out, &block));
         double quiet = watch_after(a, 1e9);
         if (quiet < out->after_ns) out->after_ns = quiet;
     }
@@ -134,36 +144,108 @@ static plb_status check_left_out(const auditor *a, const length *few, const leng
     return PLB_OK;
 }
 
-static plb_status check_threads(const auditor *a, const length *many) {
+// How many threads may be at work at once, on average, for `told` to be believed.
+static double threads_limit(const auditor *a, bool exact) {
+    double told = (double)a->load->c->threads;
+    return (1 + threads_slack) * told + (exact ? threads_more : threads_more_crowded);
+}
+
+typedef struct crowd {
+    int busy; // threads that worked for a substantial share of what the busiest did
+    int64_t looks;
+    double at_once; // on average over the looks
+    bool exact;
+} crowd;
+
+// A block as `observe` takes it, watched.
+static plb_status watch_block(const auditor *a, length *least, crowd *out) {
+    pid_t pid = a->client->process.worker;
+    plb_usage_threads before, after;
+    plb_watch *watch = NULL;
+    plb_watched seen = {0};
+    plb_block block;
+    PLB_TRY(plb_watch_begin(pid, (double)least->n * a->iteration_ns, &watch));
+    plb_usage_threads_read(pid, &before);
+    plb_status status = observe(a, -1, 2, least, &block);
+    plb_usage_threads_read(pid, &after);
+    plb_watch_end(watch, &seen);
+    double sum = out->at_once * (double)out->looks + seen.at_once * (double)seen.looks;
+    out->looks += seen.looks, out->exact = seen.exact;
+    out->at_once = out->looks ? sum / (double)out->looks : 0;
+    out->busy = plb_usage_busy_threads(&before, &after, busy_share);
+    return status;
+}
+
+// Threads that work now and then do not count, nor do those that take turns.
+static plb_status check_threads(const auditor *a, const length *many, const crowd *found) {
     int told = (int)a->load->c->threads;
+    double limit = threads_limit(a, found->exact);
     char text[256];
-    a->out->busy_threads = many->busy;
+    a->out->at_once = found->at_once;
     a->out->processors = many->wall_ns > 0 ? many->cpu_ns / many->wall_ns : 0;
-    if (many->wall_ns < 5e6) return PLB_OK; // too short to tell
-    if (many->busy > told || a->out->processors > 1.15 * told + 0.25) {
-        snprintf(text, sizeof text,
-                 "%d thread%s told (--threads), but %d worked, using %.2f processors", told,
-                 told == 1 ? " was" : "s were", many->busy, a->out->processors);
-        return invalid(a, text);
+    bool few = found->busy <= told || found->looks < fewest_looks || found->at_once <= limit;
+    if (few && a->out->processors <= limit) return PLB_OK;
+    snprintf(text, sizeof text,
+             "%d thread%s told (--threads), but %d worked, %.2f at once, using %.2f processors",
+             told, told == 1 ? " was" : "s were", found->busy, found->at_once, a->out->processors);
+    return invalid(a, text);
+}
+
+// In blocks of their own, as being watched takes time; what is not clear is looked at longer.
+static plb_status count_threads(const auditor *a, int64_t n, crowd *out) {
+    enum { MOST = 4 };
+    const double told = (double)a->load->c->threads;
+    for (int i = 0; i < MOST; i++) {
+        length watched = longest(n);
+        PLB_TRY(watch_block(a, &watched, out));
+        if (out->busy <= (int)told || out->at_once < 1.05 * told) break;
     }
     return PLB_OK;
+}
+
+// The guess at an iteration's length may have been a slow one: what is too short is made longer.
+static plb_status measure_long(const auditor *a, int64_t *n, int times, length *out) {
+    enum { MOST = 4096 };
+    PLB_TRY(measure(a, *n, times, out));
+    if (out->wall_ns > block_ns / 2 || *n >= MOST) return PLB_OK;
+    double more = (double)*n * block_ns / fmax(out->wall_ns, 1000);
+    *n = more < MOST ? (int64_t)more : MOST;
+    return measure(a, *n, times, out);
 }
 
 // A block of one iteration shows what a block costs by itself: the message, the restart.
 static plb_status check_lengths(const auditor *a) {
     double fit = block_ns / fmax(a->iteration_ns, 100);
     int64_t n = fit < 2 ? 2 : fit > 400 ? 400 : (int64_t)fit;
-    int times = a->iteration_ns > 200e6 ? 1 : 2;
     length one, many;
-    PLB_TRY(measure(a, 1, 3 * times, &one));
-    PLB_TRY(measure(a, n, times, &many));
-    // A neighbour that took the processor away looks like work left out: ask again.
-    if (!check_left_out(a, &one, &many) && !check_threads(a, &many)) return PLB_OK;
-    a->client->failure = (plb_failure){0};
-    PLB_TRY(measure(a, 1, 3 * times, &one));
-    PLB_TRY(measure(a, n, times + 1, &many));
-    PLB_TRY(check_left_out(a, &one, &many));
-    return check_threads(a, &many);
+    crowd found = {0};
+    PLB_TRY(measure(a, 1, 6, &one));
+    PLB_TRY(measure_long(a, &n, 2, &many));
+    if (check_left_out(a, &one, &many)) {
+        // A neighbour that took the processor away looks like work left out: ask again.
+        a->client->failure = (plb_failure){0};
+        PLB_TRY(measure(a, 1, 6, &one));
+        PLB_TRY(measure_long(a, &n, 3, &many));
+        PLB_TRY(check_left_out(a, &one, &many));
+    }
+    PLB_TRY(count_threads(a, n, &found));
+    return check_threads(a, &many, &found);
+}
+
+// The same for long iterations, of which none is run for one purpose alone. `many`: blocks that
+// were taken already.
+static plb_status check_long(const auditor *a, length *many) {
+    length one = longest(1);
+    crowd found = {0};
+    PLB_TRY(watch_block(a, &one, &found));
+    one.after_ns = watch_after(a, 1e9);
+    if (check_left_out(a, &one, many)) {
+        a->client->failure = (plb_failure){0};
+        PLB_TRY(measure(a, 1, 2, &one));
+        PLB_TRY(measure(a, many->n, 2, many));
+        PLB_TRY(check_left_out(a, &one, many));
+    }
+    return check_threads(a, many, &found);
 }
 
 // ---------------------------------------------------------------------------- new batches
@@ -198,7 +280,7 @@ static plb_status take_in(const auditor *a, double *least) {
     return PLB_OK;
 }
 
-static plb_status try_arrangement(const auditor *a, int arrangement, novelty *least) {
+static plb_status try_arrangement(const auditor *a, int arrangement, novelty *least, length *seen) {
     const plb_batches *b = a->load->batches;
     plb_block block;
     for (int slot = 0; slot < b->n_slots; slot++) {
@@ -210,19 +292,22 @@ static plb_status try_arrangement(const auditor *a, int arrangement, novelty *le
     PLB_TRY(take(a, b->n_slots, check, b->n_slots, &block));
     least->new_ns = fmin(least->new_ns, least_ns(&block));
     plb_proof_check_block(a->load, a->reference, &block, arrangement, 0, a->exact, a->proof);
-    PLB_TRY(take(a, b->n_slots, check, b->n_slots, &block));
+    PLB_TRY(observe(a, check, b->n_slots, seen, &block));
     least->seen_ns = fmin(least->seen_ns, least_ns(&block));
     least->slowest_ns = fmin(least->slowest_ns, most_ns(&block));
     return PLB_OK;
 }
 
-static plb_status check_novelty(const auditor *a) {
+// *seen_block: what was observed of blocks of as many iterations as there are slots.
+static plb_status check_novelty(const auditor *a, length *seen_block) {
     const plb_batches *b = a->load->batches;
     novelty least = {HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL};
     char text[512];
+    *seen_block = longest(b->n_slots);
     for (int i = 1; i < b->arrangements; i++) {
-        PLB_TRY(try_arrangement(a, i, &least));
+        PLB_TRY(try_arrangement(a, i, &least, seen_block));
     }
+    seen_block->after_ns = watch_after(a, 1e9);
     double bytes = (double)plb_batches_bytes(b), seen = least.seen_ns * b->n_slots;
     a->out->seen_over_new = least.new_ns > 0 ? least.seen_ns / least.new_ns : 1;
     if (least.new_ns > 1.8 * least.slowest_ns + 10000 + bytes / read_bytes_per_ns) {
@@ -250,8 +335,13 @@ plb_status plb_audit_run(plb_client *client, const plb_load *load, const plb_ref
     *out = (plb_audit){0};
     const auditor a = {client, load, reference, exact, iteration_ns, proof, out};
     if (strcmp(load->c->region, "queued") == 0) return PLB_OK; // one sample a block
+    length seen;
+    if (is_long(&a)) {
+        PLB_TRY(check_novelty(&a, &seen));
+        return check_long(&a, &seen);
+    }
     PLB_TRY(check_lengths(&a));
-    return check_novelty(&a);
+    return check_novelty(&a, &seen);
 }
 
 // ---------------------------------------------------------------------------- what really ran

@@ -6,7 +6,7 @@
 //   iterations; nor may the processor time that it burns after it answered.
 // - Batches that it never saw must take as long as those that it has seen, and taking batches in
 //   must not take as long as computing on them.
-// - No more threads work than it was told to use.
+// - No more threads work at the same time than it was told to use.
 // - What it reads back (`ran`) must be what was asked.
 //
 // What is wrong becomes the outcome INVALID of the client, with both numbers.
@@ -18,7 +18,7 @@
 typedef struct plb_audit {
     double unaccounted;   // share of the wall time an iteration that its samples leave out
     double after_ns;      // processor time an iteration after the answer
-    int busy_threads;     // that worked in a block
+    double at_once;       // threads at work at the same time in a block, on average
     double processors;    // processor time over wall time in a block
     double seen_over_new; // time of batches seen before over that of new ones
 } plb_audit;

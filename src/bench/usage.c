@@ -89,28 +89,38 @@ int64_t plb_usage_cpu_ns(pid_t pid) {
     return sum;
 }
 
-static void add_threads(pid_t pid, plb_usage_threads *out) {
-    char path[512];
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *folder = opendir(path);
-    if (!folder) return;
-    for (const struct dirent *entry; (entry = readdir(folder));) {
-        char text[128];
-        long long ran = 0;
-        if (entry->d_name[0] == '.' || out->count == PLB_USAGE_MAX_THREADS) continue;
-        snprintf(path, sizeof path, "/proc/%d/task/%s/schedstat", (int)pid, entry->d_name);
-        if (!read_text(path, text, sizeof text) || sscanf(text, "%lld", &ran) != 1) continue;
-        out->id[out->count] = atoi(entry->d_name);
-        out->cpu_ns[out->count++] = ran;
+void plb_usage_each_thread(pid_t root, bool (*each)(void *context, pid_t pid, pid_t thread),
+                           void *context) {
+    tree t;
+    read_tree(root, &t);
+    for (int i = 0; i < t.count; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "/proc/%d/task", (int)t.pid[i]);
+        DIR *folder = opendir(path);
+        if (!folder) continue;
+        for (const struct dirent *entry; (entry = readdir(folder));) {
+            pid_t thread = (pid_t)atoi(entry->d_name);
+            if (thread > 0 && !each(context, t.pid[i], thread)) break;
+        }
+        closedir(folder);
     }
-    closedir(folder);
+}
+
+static bool add_thread(void *context, pid_t pid, pid_t thread) {
+    plb_usage_threads *out = context;
+    char path[64], text[128];
+    long long ran = 0;
+    if (out->count == PLB_USAGE_MAX_THREADS) return false;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", (int)pid, (int)thread);
+    if (!read_text(path, text, sizeof text) || sscanf(text, "%lld", &ran) != 1) return true;
+    out->id[out->count] = thread;
+    out->cpu_ns[out->count++] = ran;
+    return true;
 }
 
 void plb_usage_threads_read(pid_t pid, plb_usage_threads *out) {
-    tree t;
     out->count = 0;
-    read_tree(pid, &t);
-    for (int i = 0; i < t.count; i++) add_threads(t.pid[i], out);
+    plb_usage_each_thread(pid, add_thread, out);
 }
 
 static int64_t ran_between(const plb_usage_threads *before, const plb_usage_threads *after, int i) {

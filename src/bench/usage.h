@@ -4,6 +4,7 @@
 #ifndef PLB_BENCH_USAGE_H
 #define PLB_BENCH_USAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -30,6 +31,10 @@ PLB_API void plb_usage_threads_read(pid_t pid, plb_usage_threads *out);
 // crowded machine all of them run less.
 PLB_API int plb_usage_busy_threads(const plb_usage_threads *before, const plb_usage_threads *after,
                                    double share);
+
+// Calls `each` for every thread alive, in the process and its descendants; false from it ends that.
+PLB_API void plb_usage_each_thread(pid_t pid, bool (*each)(void *context, pid_t pid, pid_t thread),
+                                   void *context);
 
 // Bytes of memory that new processes may use: what is available, within the control group's limit.
 PLB_API int64_t plb_usage_memory_available(void);
