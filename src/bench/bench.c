@@ -15,6 +15,7 @@
 #include "base/folder.h"
 #include "base/machine.h"
 #include "bench/matrix.h"
+#include "bench/restore.h"
 #include "bench/usage.h"
 
 // ---------------------------------------------------------------------------- defaults
@@ -68,6 +69,7 @@ plb_status plb_bench_new(const plb_bench_options *options, plb_bench **out) {
     PLB_TRY_OUT(find_cache(b->cache, sizeof b->cache));
     PLB_TRY_OUT(plb_stacks_find(b->arena, options->plumb, &b->stacks));
     PLB_TRY_OUT(plb_matrix_expand(b));
+    PLB_TRY_OUT(plb_bench_learn(b));
     plb_clock_measure(&b->clock);
 out:
     if (status) {
@@ -92,9 +94,11 @@ void plb_bench_free(plb_bench *b) {
     for (int i = 0; i < b->case_count; i++) {
         free(b->cases[i].versions);
         free(b->cases[i].ran);
+        free(b->cases[i].proof_text);
     }
     plb_free(b->groups);
     plb_free(b->cases);
+    plb_estimator_free(&b->estimator);
     if (b->has_fingerprint) plb_fingerprint_free(&b->fingerprint);
     plb_store_close(b->store);
     plb_arena_free(b->arena);
@@ -104,8 +108,13 @@ void plb_bench_free(plb_bench *b) {
 // ---------------------------------------------------------------------------- telling
 void plb_bench_tell(plb_bench *b, plb_bench_event_kind kind, const plb_bench_case *c,
                     const char *text) {
-    const plb_bench_event event = {kind, c, text, b->ended, b->case_count};
-    if (b->options.tell) b->options.tell(b->options.context, &event);
+    const int64_t fresh_ns = 2000000000, now = plb_now_ns();
+    if (!b->options.tell) return;
+    if (kind != PLB_BENCH_PROGRESS || now - b->left_at_ns > fresh_ns) {
+        b->left_s = plb_bench_estimate_s(b), b->left_at_ns = now;
+    }
+    const plb_bench_event event = {kind, c, text, b->ended, b->case_count, b->left_s};
+    b->options.tell(b->options.context, &event);
 }
 
 int plb_bench_case_count(const plb_bench *b) {
@@ -125,22 +134,6 @@ const char *plb_bench_warning(const plb_bench *b) {
 }
 const char *plb_bench_fingerprint(const plb_bench *b) {
     return b->has_fingerprint ? b->fingerprint.all : NULL;
-}
-
-// Starts cost what their stacks need to come up (unknown: half a second for ours, five for others),
-// a proof about twenty iterations; an iteration is guessed at 20 GFLOP/s.
-double plb_bench_estimate_s(const plb_bench *b) {
-    double sum = 0;
-    for (int i = 0; i < b->case_count; i++) {
-        const plb_bench_case *c = &b->cases[i];
-        double up = c->stack->folder ? 5 : 0.5;
-        double iteration = b->groups[c->group].facts.flops / 20e9;
-        sum += 20 * iteration + up;
-        if (!b->options.verify) {
-            sum += b->options.starts * (up + 10 * iteration) + b->options.time_s;
-        }
-    }
-    return sum;
 }
 
 // ---------------------------------------------------------------------------- the store
@@ -170,24 +163,37 @@ static plb_status add_measurement(plb_bench *b, plb_bench_case *c) {
                                      &c->resumed);
 }
 
-static json_t *results_json(const plb_bench_case *c) {
+// Wall time of the first start, and of another one.
+static json_t *spent_json(const plb_bench_case *c) {
+    json_t *out = json_pack("{s:f}", "first", (double)c->first_spent_ns / 1e9);
+    if (out && c->starts > 1) {
+        double later = (double)(c->spent_ns - c->first_spent_ns) / 1e9 / (c->starts - 1);
+        json_object_set_new(out, "later", json_real(later));
+    }
+    return out;
+}
+
+static json_t *results_json(const plb_bench *b, const plb_bench_case *c) {
     json_t *out = json_object();
     if (c->audited) {
         json_object_set_new(out, "audit",
-                            json_pack("{s:f,s:f,s:i,s:f,s:f}", "unaccounted", c->audit.unaccounted,
-                                      "after_ns", c->audit.after_ns, "busy_threads",
-                                      c->audit.busy_threads, "processors", c->audit.processors,
+                            json_pack("{s:f,s:f,s:f,s:f,s:f}", "unaccounted", c->audit.unaccounted,
+                                      "after_ns", c->audit.after_ns, "threads_at_once",
+                                      c->audit.at_once, "processors", c->audit.processors,
                                       "seen_over_new", c->audit.seen_over_new));
     }
     if (c->planned_bytes >= 0) {
         json_object_set_new(out, "planned_bytes", json_integer(c->planned_bytes));
     }
     if (c->failure.kind[0]) json_object_set_new(out, "kind", json_string(c->failure.kind));
+    json_object_set_new(out, "flops", json_real(b->groups[c->group].facts.flops));
+    if (c->iteration_ns > 0) json_object_set_new(out, "iteration_ns", json_real(c->iteration_ns));
+    if (c->first_spent_ns) json_object_set_new(out, "spent_s", spent_json(c));
     return out;
 }
 
 static plb_status store_outcome(plb_bench *b, const plb_bench_case *c) {
-    json_t *proof = c->proof.done ? plb_proof_json(&c->proof) : NULL, *results = results_json(c);
+    json_t *proof = c->proof.done ? plb_proof_json(&c->proof) : NULL, *results = results_json(b, c);
     char *proof_text = proof ? json_dumps(proof, JSON_COMPACT) : NULL;
     char *results_text = results ? json_dumps(results, JSON_COMPACT) : NULL;
     const plb_store_outcome outcome = {.outcome = plb_outcome_name(c->failure.outcome),
@@ -222,6 +228,7 @@ plb_status plb_bench_end_case(plb_bench *b, plb_bench_case *c) {
     if (c->ended) return PLB_OK;
     c->ended = true;
     b->ended++;
+    PLB_TRY(plb_bench_observe(b, c));
     if (b->store) {
         PLB_TRY(store_outcome(b, c));
         PLB_TRY(summarize(b, c));
@@ -241,6 +248,7 @@ static plb_status prepare_group(plb_bench *b, plb_group *g) {
         PLB_TRY(add_measurement(b, c));
         if (c->resumed) {
             c->ended = true, b->ended++;
+            PLB_TRY(plb_bench_restore(b->store, c));
         } else {
             any = true;
         }

@@ -32,6 +32,7 @@ typedef struct plb_bench_event {
     const plb_bench_case *c; // NULL for PLANNED
     const char *text;        // PROGRESS: "warm-up", "proof"
     int done, total;         // cases
+    double left_s;           // about how long the rest will take
 } plb_bench_event;
 
 typedef struct plb_bench_options {
@@ -63,7 +64,7 @@ struct plb_bench_case {
     const plb_stack *stack;
     int group;
     int64_t measurement; // in the store
-    bool ended, resumed; // resumed: its outcome was there already
+    bool ended, resumed; // resumed: an earlier invocation of this run measured it
     plb_failure failure;
     plb_proof proof;
     plb_audit audit;
@@ -72,11 +73,14 @@ struct plb_bench_case {
     int64_t load_ns, first_call_ns, compile_ns;               // of the first start; -1: unknown
     int64_t peak_rss_bytes, device_peak_bytes, planned_bytes; // -1: unknown
     int64_t samples, warmup_iterations;                       // of the last start
+    int64_t spent_ns, first_spent_ns; // on all starts so far, on the first of them
+    double iteration_ns;              // about; 0: not known yet
     bool steady;
     double median_ns, low_ns, high_ns; // of one iteration; NaN: unknown
     char stop[16];
     char log[2048];       // last lines, of a failure
     char *versions, *ran; // JSON; NULL: unknown
+    char *proof_text;     // JSON, of a proof that an earlier invocation made; NULL: see proof
 };
 
 typedef struct plb_bench plb_bench;
@@ -92,7 +96,7 @@ PLB_API int plb_bench_case_count(const plb_bench *bench);
 PLB_API const plb_bench_case *plb_bench_case_at(const plb_bench *bench, int i);
 PLB_API int64_t plb_bench_run_id(const plb_bench *bench); // 0: none
 PLB_API double plb_bench_seconds(const plb_bench *bench); // so far
-// Before it runs: about how long, in seconds, cases that fail aside.
+// About how long what has not run yet will take, in seconds.
 PLB_API double plb_bench_estimate_s(const plb_bench *bench);
 PLB_API const char *plb_bench_warning(const plb_bench *bench);     // about the machine; NULL: none
 PLB_API const char *plb_bench_fingerprint(const plb_bench *bench); // JSON; NULL: not taken

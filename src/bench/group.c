@@ -21,8 +21,7 @@ typedef struct member {
     plb_series *series;
     plb_load load;
     int64_t start_id;
-    bool open;           // the store has a start of it that has not ended
-    double iteration_ns; // about
+    bool open; // the store has a start of it that has not ended
     plb_store_start_end end;
     plb_stop stop;
     char *memory; // JSON
@@ -37,6 +36,12 @@ typedef struct runner {
 static uint64_t draw(plb_bench *b) { // xorshift64 (Marsaglia 2003)
     b->chance ^= b->chance << 13, b->chance ^= b->chance >> 7, b->chance ^= b->chance << 17;
     return b->chance;
+}
+
+// What has passed since `began_ns` was spent on this case.
+static void charge(const runner *r, member *m, int64_t began_ns) {
+    m->c->spent_ns += plb_now_ns() - began_ns;
+    if (r->start == 0) m->c->first_spent_ns = m->c->spent_ns;
 }
 
 // ---------------------------------------------------------------------------- ends
@@ -77,7 +82,7 @@ static plb_status not_equal(member *m) {
 
 // ---------------------------------------------------------------------------- proof
 static double block_limit_s(const runner *r, const member *m, double n) {
-    double expected = n * m->iteration_ns / 1e9, least = r->b->options.timeout_s;
+    double expected = n * m->c->iteration_ns / 1e9, least = r->b->options.timeout_s;
     double limit = 30 + 50 * expected;
     return fmin(limit, fmax(least, 5 * expected));
 }
@@ -94,7 +99,7 @@ static plb_load load_of(const runner *r, const member *m, bool proof) {
 }
 
 // Computed when the first worker of the group asks for it.
-static plb_status need_reference(const runner *r, const member *m) {
+static plb_status need_reference(const runner *r, member *m) {
     plb_group *g = r->g;
     if (g->has_reference) return PLB_OK;
     plb_case c = m->c->c;
@@ -106,10 +111,12 @@ static plb_status need_reference(const runner *r, const member *m) {
     c.threads = g->c.threads;
     load.c = &c;
     plb_bench_tell(r->b, PLB_BENCH_PROGRESS, m->c, "reference");
+    int64_t began = plb_now_ns();
     PLB_TRY(plb_bench_start_reference(r->b));
     PLB_TRY(plb_reference_get(&r->b->reference, &load, r->b->cache, r->b->options.proof_budget_s,
                               &g->reference));
     g->has_reference = true;
+    m->c->spent_ns -= plb_now_ns() - began; // it is the group's
     return PLB_OK;
 }
 
@@ -190,29 +197,42 @@ static plb_status ask_memory(const runner *r, member *m) {
     return PLB_OK;
 }
 
-// The first call, and a second look for a guess at an iteration's length.
-static plb_status first_calls(const runner *r, member *m) {
+static plb_status look_at(const runner *r, member *m, int64_t n, plb_block *out) {
     const plb_load *load = &m->load;
-    plb_block_request request = {.n = 1,
-                                 .check = -1,
-                                 .region = load->c->region,
-                                 .n_slots = 2,
-                                 .restart = load->facts->training,
-                                 .limit_s = r->b->options.timeout_s};
+    const plb_block_request request = {.n = n,
+                                       .check = -1,
+                                       .region = load->c->region,
+                                       .n_slots = 2,
+                                       .restart = load->facts->training,
+                                       .limit_s = r->b->options.timeout_s};
+    return plb_block_take(&m->client, &request, out);
+}
+
+// The first call: with whatever happens only once.
+static plb_status first_call(const runner *r, member *m) {
     plb_block block;
-    PLB_TRY(plb_block_take(&m->client, &request, &block));
+    PLB_TRY(look_at(r, m, 1, &block));
     m->end.first_call_ns = block.samples_ns[0];
     if (block.compile_ns >= 0) m->end.compile_ns = block.compile_ns;
     if (r->start == 0) {
         m->c->first_call_ns = m->end.first_call_ns, m->c->compile_ns = m->end.compile_ns;
     }
-    request.n = 3;
-    PLB_TRY(plb_block_take(&m->client, &request, &block));
-    double least = HUGE_VAL;
-    for (int64_t i = 0; i < block.count; i++) {
-        least = fmin(least, (double)block.samples_ns[i] / (double)block.iterations_per_sample);
+    return PLB_OK;
+}
+
+// A guess at an iteration's length; one that is long is not repeated for it. Later starts know it.
+static plb_status second_look(const runner *r, member *m) {
+    const double long_ns = 200e6;
+    plb_block block;
+    if (r->start > 0) return PLB_OK;
+    m->c->iteration_ns = HUGE_VAL;
+    for (int64_t n = 1; n < 3 && (n == 1 || m->c->iteration_ns < long_ns); n++) {
+        PLB_TRY(look_at(r, m, n, &block));
+        for (int64_t i = 0; i < block.count; i++) {
+            double ns = (double)block.samples_ns[i] / (double)block.iterations_per_sample;
+            m->c->iteration_ns = fmin(m->c->iteration_ns, ns);
+        }
     }
-    m->iteration_ns = least;
     return PLB_OK;
 }
 
@@ -306,7 +326,7 @@ static plb_status warm_up(const runner *r, member *m) {
     m->c->steady = m->end.steady = summary.steady;
     if (options.queued) return PLB_OK;
     plb_case_title(&m->c->c, title, sizeof title);
-    if (plb_clock_check(&r->b->clock, m->iteration_ns, o->precision, title) == PLB_OK) {
+    if (plb_clock_check(&r->b->clock, m->c->iteration_ns, o->precision, title) == PLB_OK) {
         return PLB_OK;
     }
     snprintf(m->client.failure.kind, sizeof m->client.failure.kind, "clock");
@@ -317,7 +337,8 @@ static plb_status bring_up(const runner *r, member *m, int64_t group) {
     plb_bench *b = r->b;
     PLB_TRY(open_start(r, m, group));
     PLB_TRY(start_worker(r, m));
-    PLB_TRY(first_calls(r, m));
+    PLB_TRY(first_call(r, m));
+    PLB_TRY(second_look(r, m));
     if (r->start == 0) {
         PLB_TRY(ask_memory(r, m));
         PLB_TRY(prove(r, m));
@@ -325,7 +346,7 @@ static plb_status bring_up(const runner *r, member *m, int64_t group) {
         if (!b->options.no_audit) {
             plb_bench_tell(b, PLB_BENCH_PROGRESS, m->c, "audit");
             PLB_TRY(plb_audit_run(&m->client, &m->load, &r->g->reference, !r->g->small_proof,
-                                  m->iteration_ns, &m->c->proof, &m->c->audit));
+                                  m->c->iteration_ns, &m->c->proof, &m->c->audit));
             m->c->audited = true;
             if (m->c->proof.reason[0]) return not_equal(m);
         }
@@ -342,9 +363,11 @@ static bool is_alive(const member *m) {
 
 static plb_status turn(const runner *r, member *m, int64_t sweep) {
     if (!is_alive(m)) return PLB_OK;
+    int64_t began = plb_now_ns();
     plb_process_pause(&m->client.process, false);
     plb_status status = take_block(r, m, sweep);
     if (!status) plb_process_pause(&m->client.process, true);
+    charge(r, m, began);
     return settle(r, m, status);
 }
 
@@ -399,7 +422,10 @@ static plb_status run_members(const runner *r, member *members, int n) {
     if (!r->b->options.verify) PLB_TRY(take_sweeps(r, members, n));
     for (int i = 0; i < n; i++) {
         if (members[i].c->ended || !members[i].client.stack) continue;
-        PLB_TRY(settle(r, &members[i], close_member(r, &members[i])));
+        int64_t began = plb_now_ns();
+        plb_status status = close_member(r, &members[i]);
+        charge(r, &members[i], began);
+        PLB_TRY(settle(r, &members[i], status));
     }
     return PLB_OK;
 }
@@ -413,7 +439,10 @@ static plb_status run_start(const runner *r, member *members, int n) {
         for (last = first; last < n && (last == first || used + most <= budget); last++) {
             member *m = &members[last];
             if (m->c->ended) continue;
-            PLB_TRY(settle(r, m, bring_up(r, m, group)));
+            int64_t began = plb_now_ns();
+            plb_status status = bring_up(r, m, group);
+            charge(r, m, began);
+            PLB_TRY(settle(r, m, status));
             int64_t rss = m->client.stack ? plb_usage_tree_rss(m->client.process.worker) : 0;
             used += rss;
             if (rss > most) most = rss;

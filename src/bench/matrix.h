@@ -5,6 +5,7 @@
 
 #include "base/core/arena.h"
 #include "bench/bench.h"
+#include "bench/estimate.h"
 #include "bench/fingerprint.h"
 
 // Cases that differ only in their stack and its settings.
@@ -34,6 +35,9 @@ struct plb_bench {
     plb_store *store;
     int64_t run_id, began_ns;
     int ended;
+    plb_estimator estimator;
+    double left_s; // the newest estimate of what is left
+    int64_t left_at_ns;
     plb_clock_facts clock;
     plb_fingerprint fingerprint;
     bool has_fingerprint;
@@ -48,5 +52,9 @@ PLB_MUST_USE plb_status plb_group_run(plb_bench *bench, plb_group *group);
 void plb_bench_tell(plb_bench *bench, plb_bench_event_kind kind, const plb_bench_case *c,
                     const char *text);
 PLB_MUST_USE plb_status plb_bench_end_case(plb_bench *bench, plb_bench_case *c);
+
+// For estimates: what the store knows, and what became of a case just now.
+PLB_MUST_USE plb_status plb_bench_learn(plb_bench *bench);
+PLB_MUST_USE plb_status plb_bench_observe(plb_bench *bench, const plb_bench_case *c);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/core/status.h"
 
@@ -10,6 +11,12 @@ const char *plb_outcome_name(plb_outcome outcome) {
     static const char *const names[PLB_OUTCOME_COUNT] = {"ok",      "invalid", "refused", "oom",
                                                          "timeout", "crash",   "protocol"};
     return outcome < PLB_OUTCOME_COUNT ? names[outcome] : "?";
+}
+
+plb_outcome plb_outcome_from_name(const char *name) {
+    int i = 0;
+    while (i < PLB_OUTCOME_COUNT && strcmp(plb_outcome_name((plb_outcome)i), name) != 0) i++;
+    return (plb_outcome)i;
 }
 
 plb_status plb_failure_set(plb_failure *failure, plb_outcome outcome, const char *format, ...) {

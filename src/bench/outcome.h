@@ -18,6 +18,8 @@ typedef enum plb_outcome {
 } plb_outcome;
 
 PLB_API const char *plb_outcome_name(plb_outcome outcome); // "ok"; static
+// PLB_OUTCOME_COUNT for what is no name of one.
+PLB_API plb_outcome plb_outcome_from_name(const char *name);
 
 // Why a case is not ok.
 typedef struct plb_failure {

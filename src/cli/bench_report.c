@@ -38,6 +38,16 @@ static time_text show_ns(double ns) {
     return out;
 }
 
+// For durations that nobody knows exactly: "45 s", "12 min".
+static time_text show_about(double s) {
+    time_text out;
+    if (s < 100)
+        snprintf(out.text, sizeof out.text, "%.0f s", s);
+    else
+        snprintf(out.text, sizeof out.text, "%.0f min", s / 60);
+    return out;
+}
+
 // In few words what became of a case.
 static void tell_outcome(const plb_bench_case *c, char *out, size_t size) {
     if (c->failure.outcome != PLB_OUTCOME_OK) {
@@ -56,37 +66,33 @@ void plb_bench_show(void *context, const plb_bench_event *e) {
     (void)context;
     static int terminal = -1;
     static int64_t shown_ns;
-    char title[256], outcome[1200];
+    char title[256], outcome[1200], left[48] = "";
     if (terminal < 0) terminal = isatty(STDERR_FILENO);
     if (e->kind == PLB_BENCH_PLANNED) return;
     plb_case_title(&e->c->c, title, sizeof title);
+    if (e->left_s >= 1) snprintf(left, sizeof left, ", about %s left", show_about(e->left_s).text);
     if (e->kind == PLB_BENCH_DONE) {
         plb_bench_clear_shown();
         tell_outcome(e->c, outcome, sizeof outcome);
-        fprintf(stderr, "[%d/%d] %s  %s\n", e->done, e->total, title, outcome);
+        fprintf(stderr, "[%d/%d%s] %s  %s\n", e->done, e->total, left, title, outcome);
         return;
     }
     if (!terminal || plb_now_ns() - shown_ns < 50000000) return;
     shown_ns = plb_now_ns();
     line_shown = true;
-    fprintf(stderr, "\r\033[K[%d/%d] %.60s  %s ...", e->done, e->total, title, e->text);
+    fprintf(stderr, "\r\033[K[%d/%d%s] %.60s  %s ...", e->done, e->total, left, title, e->text);
     fflush(stderr);
 }
 
 // ---------------------------------------------------------------------------- plan
 void plb_bench_print_plan(const plb_bench *b, const plb_bench_options *o) {
-    double s = plb_bench_estimate_s(b);
     int n = plb_bench_case_count(b);
-    char time[32];
-    if (s < 100)
-        snprintf(time, sizeof time, "%.0f s", s);
-    else
-        snprintf(time, sizeof time, "%.0f min", s / 60);
+    const time_text time = show_about(plb_bench_estimate_s(b));
     if (o->verify) {
-        plb_note("%d proof%s, about %s", n, n == 1 ? "" : "s", time);
+        plb_note("%d proof%s, about %s", n, n == 1 ? "" : "s", time.text);
     } else {
         plb_note("%d case%s, %d start%s each, %.3g s of samples a case; about %s", n,
-                 n == 1 ? "" : "s", o->starts, o->starts == 1 ? "" : "s", o->time_s, time);
+                 n == 1 ? "" : "s", o->starts, o->starts == 1 ? "" : "s", o->time_s, time.text);
     }
 }
 
@@ -170,9 +176,7 @@ static void list_checked(const plb_proof *p, char *out, size_t size) {
 static void print_row(const plb_bench *b, const plb_bench_case *c, bool verify) {
     char stack[128], checked[128];
     show_stack(&c->c, stack, sizeof stack);
-    if (c->resumed) {
-        plb_print("%-26s measured before; see `plumb show`\n", stack);
-    } else if (!c->ended) {
+    if (!c->ended) {
         plb_print("%-26s not reached\n", stack);
     } else if (c->failure.outcome != PLB_OUTCOME_OK) {
         plb_print("%-26s %s: %s\n", stack,
@@ -238,9 +242,9 @@ static void write_identity(plb_json *json, const plb_bench_case *c) {
 }
 
 static void write_proof(plb_json *json, const plb_bench_case *c) {
-    json_t *proof = c->proof.done ? plb_proof_json(&c->proof) : NULL;
+    json_t *proof = c->proof.done && !c->proof_text ? plb_proof_json(&c->proof) : NULL;
     char *text = proof ? json_dumps(proof, JSON_COMPACT) : NULL;
-    plb_json_raw(json, "proof", text);
+    plb_json_raw(json, "proof", c->proof_text ? c->proof_text : text);
     free(text);
     json_decref(proof);
 }
@@ -249,8 +253,8 @@ static void write_case(plb_json *json, const plb_bench_case *c) {
     plb_json_begin_object(json, NULL);
     write_identity(json, c);
     plb_json_int(json, "starts", c->starts);
-    plb_json_string(json, "outcome",
-                    c->resumed || !c->ended ? NULL : plb_outcome_name(c->failure.outcome));
+    plb_json_string(json, "outcome", c->ended ? plb_outcome_name(c->failure.outcome) : NULL);
+    plb_json_bool(json, "resumed", c->resumed);
     plb_json_string(json, "reason", c->failure.reason[0] ? c->failure.reason : NULL);
     if (c->failure.kind[0]) plb_json_string(json, "kind", c->failure.kind);
     write_proof(json, c);

@@ -195,7 +195,10 @@ plb_status plb_store_measurements(plb_store *store, const plb_measurement_filter
         ", iif(?2, NULL, reason), iif(?2, NULL, log), iif(?2, NULL, proof), "
         "iif(?2, NULL, versions), iif(?2, NULL, results)" PLB_MEASUREMENT_TABLES
         "WHERE (?5 = 0 OR m.case_id = ?5) AND (?6 IS NULL OR cases.hash GLOB ?6) "
-        "AND (?7 IS NULL OR cases.stack = ?7) ORDER BY m.id";
+        "AND (?7 IS NULL OR cases.stack = ?7) AND (?8 = 0 OR m.id IN "
+        "(SELECT n.id FROM measurement n JOIN cases k ON k.id = n.case_id "
+        "WHERE (?5 = 0 OR n.case_id = ?5) AND (?7 IS NULL OR k.stack = ?7) "
+        "ORDER BY n.id DESC LIMIT ?8)) ORDER BY m.id";
     PLB_TRY(plb_db_prepare(store,
                            filter->run           ? by_run
                            : filter->measurement ? by_id
@@ -208,7 +211,8 @@ plb_status plb_store_measurements(plb_store *store, const plb_measurement_filter
     else if (filter->measurement)
         sqlite3_bind_int64(select, 4, filter->measurement);
     else
-        sqlite3_bind_int64(select, 5, filter->case_id);
+        sqlite3_bind_int64(select, 5, filter->case_id),
+            sqlite3_bind_int64(select, 8, filter->newest);
     if (!filter->measurement || filter->run) {
         bind_beginning(select, 6, filter->case_hash);
         plb_db_text(select, 7, filter->stack);

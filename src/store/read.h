@@ -50,6 +50,7 @@ typedef struct plb_measurement_filter {
     int64_t case_id;
     const char *case_hash; // or the beginning of one
     const char *stack;     // within a run or everywhere
+    int64_t newest;        // of a case or stack: the newest so many; 0: all
     bool brief;            // leave reason, log, proof, versions and results NULL
     int algorithm;         // whose summaries to read; 0: none
 } plb_measurement_filter;

@@ -122,6 +122,16 @@ def test_kill(how):
     status, document, err = place.run(*words, "--resume", "1")
     check(status == 0, f"resume: {status} {err[-500:]}")
     check(document["run"]["id"] == 1 and len(document["cases"]) == 4, "resumed another run")
+    for case in document["cases"]:  # what was measured before is told like the rest
+        check(case["outcome"] == "ok" and case["median_ms"] > 0 and case["proof"]["equal"] and
+              case["load_ms"] > 0 and case["samples"] > 0 and case["starts"] == 1,
+              f"resumed: {case}")
+    status, again, err = place.run(*words, "--resume", "1")
+    check(status == 0 and all(case["resumed"] for case in again["cases"]), "measured again")
+    for old, new in zip(document["cases"], again["cases"]):
+        check(all(old[key] == new[key] for key in ("median_ms", "samples", "load_ms", "proof",
+                                                   "steady", "versions", "peak_rss_bytes", "stop")),
+              f"{old} became {new}")
     outcomes = stored(place).execute("select outcome from measurement").fetchall()
     check(len(outcomes) == 4 and all(o == ("ok",) for o in outcomes), f"resumed: {outcomes}")
     status, document, err = place.run("bench", "mnist_cnn", *COMMON[:4], "--stack", "plumb-plan",
