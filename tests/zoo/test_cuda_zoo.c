@@ -140,8 +140,8 @@ static void logits_agree_with_f64(void) {
     }
 }
 
-// A first step in 16 bits: logits and loss are off by what eight bits of mantissa allow, and by four
-// times what f32 makes of inputs that are off by as much, in networks whose norms enlarge it.
+// A first step in 16 bits: logits and loss are off by what eight bits of mantissa allow, and four
+// times what f32 makes of inputs that are off by as much, as norms enlarge it.
 static void autocast_stays_near_f32(void) {
     if (missing) SKIP(missing);
     for (int i = 0; i < TRAINED; i++) {
