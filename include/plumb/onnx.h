@@ -48,6 +48,17 @@ typedef struct plb_onnx_dim {
     int64_t extent;
 } plb_onnx_dim;
 
+// "batch=8,length=128": numbers for extents that files name, and for integer inputs of one element,
+// whose value then is part of the program.
+enum { PLB_ONNX_MAX_DIMS = 32, PLB_ONNX_DIMS_BYTES = 512 };
+typedef struct plb_onnx_dims {
+    plb_onnx_dim list[PLB_ONNX_MAX_DIMS];
+    int n;
+    char text[PLB_ONNX_DIMS_BYTES]; // holds the names
+} plb_onnx_dims;
+// NULL and "": none. PLB_EINVAL says what was expected and found.
+PLB_API PLB_MUST_USE plb_status plb_onnx_dims_read(const char *text, plb_onnx_dims *out);
+
 // What an input will hold. Its extents become the input's. Where a shape in the graph depends on
 // the values (a reshape's target that is an input), the program is made for these values.
 typedef struct plb_onnx_given {

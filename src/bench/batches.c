@@ -12,6 +12,7 @@
 #include "base/core/status.h"
 
 enum { ALIGN = 64, SMALL_BYTES = 1 << 20, FEW_ROWS = 8 };
+#define DEAR_FLOPS 2e10                              // of all slots of an arrangement
 static const uint64_t seed = UINT64_C(0x706c756d62); // of all batches
 
 static void draw_normal(float *to, int64_t count) {
@@ -28,6 +29,23 @@ static void draw_normal(float *to, int64_t count) {
 static void draw_classes(int64_t *to, int64_t count, int64_t classes) {
     for (int64_t i = 0; i < count; i++) {
         to[i] = (int64_t)(plb_philox(seed, (uint64_t)i, 1).word[0] % (uint64_t)classes);
+    }
+}
+
+// Numbers of a file's input: floats normal, integers uniform in their range.
+static void draw_any(uint8_t *to, const plb_facts *facts, int input, int64_t count) {
+    const double turn = 6.283185307179586;
+    plb_dtype dtype = facts->input[input].dtype;
+    int64_t low = facts->input[input].low;
+    uint64_t span = (uint64_t)(facts->input[input].high - low) + 1;
+    for (int64_t i = 0; i < count; i++) {
+        plb_philox_block b = plb_philox(seed, (uint64_t)i, 2 + (uint64_t)input);
+        if (!plb_dtype_is_float(dtype)) {
+            plb_store_i64(to, dtype, i, low + (int64_t)(b.word[0] % (span ? span : 1)));
+            continue;
+        }
+        double r = sqrt(-2 * log(plb_uniform_open(b.word[0])));
+        plb_store_f64(to, dtype, i, r * cos(turn * plb_uniform_open(b.word[1])));
     }
 }
 
@@ -48,8 +66,11 @@ plb_status plb_batches_new(const plb_facts *facts, plb_batches *out) {
     *b = (plb_batches){
         .batch = facts->batch, .training = facts->training, .n_inputs = facts->n_inputs};
     for (int i = 0; i < b->n_inputs; i++) b->row_bytes[i] = row_bytes(facts, i);
-    size_t fit = SMALL_BYTES / (b->row_bytes[0] * (size_t)b->batch + 1);
+    size_t fit = SMALL_BYTES / (plb_batches_bytes(b) + 1);
     b->n_slots = fit < 2 ? 2 : fit > PLB_BATCHES_MAX_SLOTS ? PLB_BATCHES_MAX_SLOTS : (int)fit;
+    while (facts->file[0] && b->n_slots > 2 && facts->flops * b->n_slots > DEAR_FLOPS) {
+        b->n_slots /= 2; // the reference computes every one of them
+    }
     // Two slots are large batches: new ones cost the reference time.
     b->arrangements = b->n_slots == 2 ? 2 : PLB_BATCHES_MAX_ARRANGEMENTS;
     b->rows = pool_sources(b) * b->batch;
@@ -61,7 +82,10 @@ plb_status plb_batches_new(const plb_facts *facts, plb_batches *out) {
             plb_batches_free(b);
             return plb_fail(PLB_ENOMEM, "out of memory for batches");
         }
-        if (facts->input[i].dtype == PLB_F32) {
+        if (facts->file[0]) {
+            draw_any(b->pool[i], facts, i,
+                     (int64_t)(bytes / plb_dtype_size(facts->input[i].dtype)));
+        } else if (facts->input[i].dtype == PLB_F32) {
             draw_normal((float *)(void *)b->pool[i], (int64_t)(bytes / sizeof(float)));
         } else {
             draw_classes((int64_t *)(void *)b->pool[i], b->rows, facts->classes);

@@ -23,7 +23,8 @@ typedef struct plb_batches {
     char digest[24];                     // of the pool, 16 hexadecimal digits
 } plb_batches;
 
-// Draws the pool: x normal (mean 0, deviation 1), y uniform over the classes, from a fixed seed.
+// Draws the pool from a fixed seed: x normal (mean 0, deviation 1), y uniform over the classes; of
+// a file, floats normal and integers uniform in their range.
 PLB_API PLB_MUST_USE plb_status plb_batches_new(const plb_facts *facts, plb_batches *out);
 PLB_API void plb_batches_free(plb_batches *batches); // back to {0}
 

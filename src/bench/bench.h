@@ -42,6 +42,7 @@ typedef struct plb_bench_options {
     // Lists; empty ones mean the default.
     plb_words tasks, stacks, devices, batches, sizes, dtypes, maths, autocasts, regions, threads;
     plb_words settings;         // "STACK.key=value"
+    const char *dims;           // of ONNX files: "NAME=N,…", or NULL
     int starts;                 // 0: 3
     double time_s;              // of timed iterations of a case, over all its starts; 0: 3
     double precision;           // 0: 0.01

@@ -2,6 +2,7 @@
 #include "bench/facts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/core/status.h"
@@ -23,7 +24,7 @@ static plb_status read_inputs(plb_client *reference, const json_t *list, plb_fac
         const char *name = json_string_value(json_object_get(entry, "name"));
         const char *dtype = json_string_value(json_object_get(entry, "dtype"));
         const json_t *shape = json_object_get(entry, "shape");
-        if (!name || !dtype || json_array_size(shape) < 1 ||
+        if (!name || !dtype || (!out->file[0] && json_array_size(shape) < 1) ||
             json_array_size(shape) > PLB_MAX_RANK) {
             return malformed(reference);
         }
@@ -33,6 +34,8 @@ static plb_status read_inputs(plb_client *reference, const json_t *list, plb_fac
         for (int k = 0; k < out->input[i].shape.rank; k++) {
             out->input[i].shape.dim[k] = json_integer_value(json_array_get(shape, (size_t)k));
         }
+        out->input[i].low = json_integer_value(json_object_get(entry, "low"));
+        out->input[i].high = json_integer_value(json_object_get(entry, "high"));
         if (plb_shape_check(&out->input[i].shape) || !plb_dtype_size(out->input[i].dtype)) {
             return malformed(reference);
         }
@@ -40,16 +43,79 @@ static plb_status read_inputs(plb_client *reference, const json_t *list, plb_fac
     return PLB_OK;
 }
 
-plb_status plb_facts_ask(plb_client *reference, const char *model, const char *task, int64_t batch,
-                         int64_t size, plb_facts *out) {
-    json_t *answer = NULL;
-    json_t *request = json_pack("{s:s,s:s,s:s,s:I,s:I}", "type", "describe", "model", model, "task",
-                                task, "batch", (json_int_t)batch, "size", (json_int_t)size);
-    *out = (plb_facts){.training = strcmp(task, "train") == 0};
+static plb_status read_outputs(plb_client *reference, const json_t *list, plb_facts *out) {
+    out->n_outputs = 1;
+    out->output[0].count = out->classes;
+    if (!out->file[0]) return PLB_OK;
+    out->n_outputs = (int)json_array_size(list);
+    if (out->n_outputs < 1 || out->n_outputs > PLB_FACTS_MAX_OUTPUTS) return malformed(reference);
+    for (int i = 0; i < out->n_outputs; i++) {
+        const json_t *entry = json_array_get(list, (size_t)i);
+        const json_t *shape = json_object_get(entry, "shape");
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        snprintf(out->output[i].name, sizeof out->output[i].name, "%s", name ? name : "");
+        out->output[i].count = 1;
+        for (size_t k = 0; k < json_array_size(shape); k++) {
+            out->output[i].count *= json_integer_value(json_array_get(shape, k));
+        }
+    }
+    return PLB_OK;
+}
+
+bool plb_facts_is_file(const char *model) {
+    size_t n = strlen(model);
+    return n > 5 && strcmp(model + n - 5, ".onnx") == 0;
+}
+
+plb_output_name plb_facts_output_name(const plb_facts *facts, int k) {
+    plb_output_name name = {"output"};
+    if (facts->file[0]) snprintf(name.text, sizeof name.text, "output.%d", k);
+    return name;
+}
+
+// Cases and caches know a file by its own name and by what is in it.
+static void name_file(plb_facts *facts) {
+    const char *slash = strrchr(facts->file, '/'), *name = slash ? slash + 1 : facts->file;
+    char short_name[48];
+    snprintf(short_name, sizeof short_name, "%.40s", name);
+    for (char *c = short_name; *c; c++) {
+        if (*c < ' ' || *c == '"' || *c == '\\' || *c == 127) *c = '_';
+    }
+    snprintf(facts->model, sizeof facts->model, "%s#%.8s", short_name, facts->graph);
+}
+
+static plb_status make_request(const plb_facts_request *r, plb_facts *out, json_t **request) {
+    bool file = plb_facts_is_file(r->model);
+    *out = (plb_facts){.training = strcmp(r->task, "train") == 0};
+    snprintf(out->model, sizeof out->model, "%s", r->model);
+    if (file && !realpath(r->model, out->file)) return plb_fail_errno("%s", r->model);
+    if (file && (r->batch || r->size)) {
+        return plb_fail(PLB_EINVAL,
+                        "%s: --batch and --size are the zoo's; --dim NAME=N gives the "
+                        "extents of a file",
+                        r->model);
+    }
+    if (!file && r->dims) {
+        return plb_fail(PLB_EINVAL, "--dim is for ONNX files, and %s is none", r->model);
+    }
+    snprintf(out->dims, sizeof out->dims, "%s", r->dims ? r->dims : "");
+    *request = json_pack("{s:s,s:s,s:s,s:I,s:I}", "type", "describe", "model", r->model, "task",
+                         r->task, "batch", (json_int_t)r->batch, "size", (json_int_t)r->size);
+    if (!file || (!json_object_set_new(*request, "file", json_string(out->file)) &&
+                  !json_object_set_new(*request, "dims", json_string(out->dims)))) {
+        return PLB_OK;
+    }
+    json_decref(*request);
+    return plb_fail(PLB_ENOMEM, "out of memory for a request");
+}
+
+plb_status plb_facts_ask(plb_client *reference, const plb_facts_request *r, plb_facts *out) {
+    json_t *answer = NULL, *request = NULL;
+    PLB_TRY(make_request(r, out, &request));
     PLB_TRY(plb_client_ask(reference, request, 60, "description", &answer));
     const char *graph = json_string_value(json_object_get(answer, "graph"));
-    snprintf(out->model, sizeof out->model, "%s", model);
     snprintf(out->graph, sizeof out->graph, "%s", graph ? graph : "");
+    if (out->file[0]) name_file(out);
     out->batch = json_integer_value(json_object_get(answer, "batch"));
     out->size = json_integer_value(json_object_get(answer, "size"));
     out->classes = json_integer_value(json_object_get(answer, "classes"));
@@ -60,6 +126,7 @@ plb_status plb_facts_ask(plb_client *reference, const char *model, const char *t
     out->parameters = json_integer_value(json_object_get(answer, "parameters"));
     if (out->depth < 1) out->depth = 1;
     plb_status status = read_inputs(reference, json_object_get(answer, "inputs"), out);
+    if (!status) status = read_outputs(reference, json_object_get(answer, "outputs"), out);
     json_decref(answer);
     return status;
 }
@@ -67,6 +134,10 @@ plb_status plb_facts_ask(plb_client *reference, const char *model, const char *t
 plb_status plb_facts_weights(plb_client *reference, const plb_facts *facts, const char *cache,
                              char *path, size_t size) {
     char folder[4096];
+    if (facts->file[0]) { // it brings its own
+        snprintf(path, size, "%s", facts->file);
+        return PLB_OK;
+    }
     snprintf(folder, sizeof folder, "%s/weights", cache);
     int n = snprintf(path, size, "%s/%s-%s-%s-%d.safetensors", folder, facts->model, PLUMB_VERSION,
                      facts->training ? facts->graph : "infer", (int)weights_seed);

@@ -62,8 +62,20 @@ static plb_status read_setting(plb_client *client, const plb_setting *setting, j
     return status;
 }
 
-static plb_status check_case(plb_client *client, const plb_case *c) {
-    PLB_TRY(refuse_word(client, "models", "model", c->model));
+static plb_status check_file(plb_client *client) {
+    const json_t *able = json_object_get(client->hello, "capabilities");
+    const json_t *files = json_object_get(able, "files");
+    for (size_t i = 0; i < json_array_size(files); i++) {
+        const char *kind = json_string_value(json_array_get(files, i));
+        if (kind && strcmp(kind, "onnx") == 0) return PLB_OK;
+    }
+    snprintf(client->failure.kind, sizeof client->failure.kind, "model");
+    return plb_failure_set(&client->failure, PLB_OUTCOME_REFUSED, "%s runs no ONNX files",
+                           client->stack->name);
+}
+
+static plb_status check_case(plb_client *client, const plb_case *c, bool file) {
+    PLB_TRY(file ? check_file(client) : refuse_word(client, "models", "model", c->model));
     PLB_TRY(refuse_word(client, "tasks", "task", c->task));
     PLB_TRY(check_device(client, c->device));
     PLB_TRY(refuse_word(client, "dtypes", "dtype", c->dtype));
@@ -98,6 +110,11 @@ static json_t *make_request(const plb_load *load, json_t *settings) {
         plb_batches_describe(load->batches, f), "dropout", load->dropout ? "on" : "off", "region",
         c->region, "log_probabilities", f->log_probabilities);
     bool mixed = strcmp(c->autocast, "none") != 0;
+    if (f->file[0] && (json_object_set_new(request, "file", json_string(f->file)) ||
+                       json_object_set_new(request, "dims", json_string(f->dims)))) {
+        json_decref(request);
+        return NULL;
+    }
     if (!request ||
         json_object_set_new(request, "autocast", mixed ? json_string(c->autocast) : json_null()) ||
         json_object_set_new(request, "optimizer",
@@ -119,9 +136,10 @@ plb_status plb_load_send(plb_client *client, const plb_load *load, plb_loaded *o
     json_t *settings = json_object(), *answer = NULL;
     plb_status status;
     *out = (plb_loaded){-1, -1};
-    PLB_TRY_OUT(check_case(client, load->c));
+    PLB_TRY_OUT(check_case(client, load->c, load->facts->file[0]));
     for (int i = 0; i < load->c->setting_count; i++) {
         json_t *value = NULL;
+        if (strncmp(load->c->settings[i].key, "dim.", 4) == 0) continue; // of a file, told apart
         PLB_TRY_OUT(read_setting(client, &load->c->settings[i], &value));
         if (json_object_set_new(settings, load->c->settings[i].key, value)) {
             PLB_TRY_OUT(plb_fail(PLB_ENOMEM, "out of memory for a setting"));
@@ -163,7 +181,9 @@ static plb_status read_checked(plb_client *client, const json_t *tensors, plb_bl
         if (!name) continue;
         PLB_TRY(plb_client_tensor(client, entry, &tensor));
         if (json_is_integer(slot)) out->checked_slot = (int)json_integer_value(slot);
-        if (strcmp(name, "output") == 0) out->output = tensor, out->has_output = true;
+        if (out->n_outputs < PLB_FACTS_MAX_OUTPUTS && strncmp(name, "output", 6) == 0) {
+            out->output[out->n_outputs++] = tensor;
+        }
         if (strcmp(name, "loss") == 0) out->loss = tensor, out->has_loss = true;
     }
     return PLB_OK;

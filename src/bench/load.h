@@ -44,8 +44,9 @@ typedef struct plb_block {
     int64_t compile_ns; // -1: unknown
     int64_t recompiled;
     int checked_slot; // -1: nothing was checked
-    bool has_output, has_loss;
-    plb_tensor output, loss;
+    int n_outputs;    // that came, from the first on
+    bool has_loss;
+    plb_tensor output[PLB_FACTS_MAX_OUTPUTS], loss;
 } plb_block;
 
 PLB_API PLB_MUST_USE plb_status plb_block_take(plb_client *client, const plb_block_request *request,

@@ -160,6 +160,21 @@ static void set_axis(plb_words *out, const plb_words *asked, const char *fallbac
     if (!out->count) out->word[0] = fallback, out->count = 1;
 }
 
+// "batch=8,length=128" as settings "dim.batch", "dim.length": part of the case.
+static plb_status remember_dims(plb_case *c, const char *dims) {
+    for (const char *at = dims ? dims : ""; *at;) {
+        size_t n = strcspn(at, ","), key = strcspn(at, "=");
+        char name[48], value[80];
+        if (key < n) {
+            snprintf(name, sizeof name, "dim.%.*s", (int)key, at);
+            snprintf(value, sizeof value, "%.*s", (int)(n - key - 1), at + key + 1);
+            PLB_TRY(plb_case_set(c, name, value));
+        }
+        at += n + (at[n] == ',');
+    }
+    return PLB_OK;
+}
+
 static plb_status fill_group(plb_bench *b, const axis *axes, const int *digit, plb_group *g) {
     const char *word[AXES];
     plb_case *c = &g->c;
@@ -167,13 +182,17 @@ static plb_status fill_group(plb_bench *b, const axis *axes, const int *digit, p
     *g = (plb_group){0};
     plb_case_init(c);
     PLB_TRY(plb_bench_start_reference(b));
-    plb_status status = plb_facts_ask(&b->reference, word[MODEL], word[TASK], atoll(word[BATCH]),
-                                      atoll(word[SIZE]), &g->facts);
+    const plb_facts_request request = {.model = word[MODEL],
+                                       .task = word[TASK],
+                                       .dims = b->options.dims,
+                                       .batch = atoll(word[BATCH]),
+                                       .size = atoll(word[SIZE])};
+    plb_status status = plb_facts_ask(&b->reference, &request, &g->facts);
     if (status && b->reference.failure.outcome == PLB_OUTCOME_REFUSED) {
         return plb_fail(PLB_EINVAL, "%s", b->reference.failure.reason);
     }
     PLB_TRY(status);
-    snprintf(c->model, sizeof c->model, "%s", word[MODEL]);
+    snprintf(c->model, sizeof c->model, "%s", g->facts.model);
     snprintf(c->task, sizeof c->task, "%s", word[TASK]);
     snprintf(c->device, sizeof c->device, "%s",
              strcmp(word[DEVICE], "cuda") == 0 ? "cuda:0" : word[DEVICE]);
@@ -182,6 +201,8 @@ static plb_status fill_group(plb_bench *b, const axis *axes, const int *digit, p
     snprintf(c->autocast, sizeof c->autocast, "%s", word[AUTOCAST]);
     snprintf(c->region, sizeof c->region, "%s", word[REGION]);
     c->batch = g->facts.batch, c->size = g->facts.size, c->classes = g->facts.classes;
+    if (g->facts.file[0]) c->size = c->classes = 0;
+    PLB_TRY(remember_dims(c, b->options.dims));
     c->threads = atoll(word[THREADS]);
     if (c->threads < 1) c->threads = plb_machine_threads();
     return PLB_OK;

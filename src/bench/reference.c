@@ -72,7 +72,8 @@ static void plan_chunks(const plb_load *load, double budget_s, chunks *out) {
     if (most > affordable) most = affordable;
     c->per_source = all < most ? all : most < 1 ? 1 : most;
     c->known = c->per_source * c->rows < b->batch ? c->per_source * c->rows : b->batch;
-    c->facts.batch = c->batches.batch = c->facts.input[0].shape.dim[0] = c->rows;
+    c->facts.batch = c->batches.batch = c->rows;
+    if (!c->facts.file[0]) c->facts.input[0].shape.dim[0] = c->rows;
     c->batches.n_slots = (int)(c->sources * c->per_source);
 }
 
@@ -86,28 +87,32 @@ static void fill_chunks(const chunks *c, const plb_batches *pool, plb_client *cl
     for (int slot = 0; slot < c->batches.n_slots; slot++) {
         int64_t source = slot / c->per_source;
         int64_t row = source * pool->batch + chunk_row(c, pool, slot % c->per_source);
-        memcpy(client->in.bytes + plb_batches_offset(&c->batches, slot, 0),
-               pool->pool[0] + (size_t)row * pool->row_bytes[0],
-               (size_t)c->rows * pool->row_bytes[0]);
+        for (int i = 0; i < pool->n_inputs; i++) {
+            memcpy(client->in.bytes + plb_batches_offset(&c->batches, slot, i),
+                   pool->pool[i] + (size_t)row * pool->row_bytes[i],
+                   (size_t)c->rows * pool->row_bytes[i]);
+        }
     }
 }
 
 static plb_status take_chunks(plb_client *client, const chunks *c, const plb_batches *pool,
                               const json_t *tensors, plb_reference *r) {
-    double *output = NULL;
-    for (int slot = 0; slot < c->batches.n_slots; slot++) {
+    r->classes = 0;
+    for (int k = 0; k < c->facts.n_outputs; k++) r->classes += c->facts.output[k].count;
+    size_t count = (size_t)(c->sources * c->known * r->classes);
+    double *output = plb_arena_alloc(r->arena, count * sizeof *output + 1);
+    if (!output) return no_memory();
+    for (int i = 0; i < c->batches.n_slots * c->facts.n_outputs; i++) {
         plb_reference_entry e;
-        PLB_TRY(take(client, r, json_array_get(tensors, (size_t)slot), &e));
-        int64_t classes = plb_shape_count(&e.shape) / c->rows;
-        if (!output) {
-            size_t count = (size_t)(c->sources * c->known * classes);
-            r->classes = classes, output = plb_arena_alloc(r->arena, count * sizeof *output + 1);
-            if (!output) return no_memory();
+        int slot = i / c->facts.n_outputs, k = i % c->facts.n_outputs;
+        int64_t first = chunk_row(c, pool, slot % c->per_source), part = c->facts.output[k].count;
+        int64_t at = (slot / c->per_source * c->known + first) * r->classes;
+        PLB_TRY(take(client, r, json_array_get(tensors, (size_t)i), &e));
+        if (plb_shape_count(&e.shape) != c->rows * part) {
+            return plb_fail(PLB_EBROKEN, "reference: shapes");
         }
-        if (classes != r->classes) return plb_fail(PLB_EBROKEN, "reference: shapes");
-        int64_t first = chunk_row(c, pool, slot % c->per_source);
-        int64_t at = (slot / c->per_source * c->known + first) * classes;
-        memcpy(output + at, e.value, (size_t)(c->rows * classes) * sizeof *output);
+        for (int j = 0; j < k; j++) at += c->facts.output[j].count; // a file's row is one
+        memcpy(output + at, e.value, (size_t)(c->rows * part) * sizeof *output);
     }
     r->output = output, r->known = c->known, r->n_sources = c->sources;
     return PLB_OK;

@@ -19,7 +19,7 @@ typedef struct plb_reference_entry {
 typedef struct plb_reference {
     plb_arena *arena;
     // Inference: logits of the first known rows of every batch of the pool,
-    // output[n_sources][known][classes].
+    // output[n_sources][known][classes]. Of a file a row is all of its outputs, one after another.
     int64_t known, classes;
     const double *output;
     int64_t n_sources; // batches of the pool

@@ -87,6 +87,7 @@ plb_status plb_bench_flags_read(const plb_bench_flags *f, const plb_call *call, 
                              .proof_budget_s = f->proof_time,
                              .store = f->db,
                              .label = f->label,
+                             .dims = f->dim,
                              .resume = f->resume,
                              .interrupted = interrupted};
     PLB_TRY(split("task", f->task, arena, &o->tasks));

@@ -9,7 +9,7 @@
 
 typedef struct plb_bench_flags {
     const char *task, *stack, *device, *batch, *size, *dtype, *math, *autocast, *region, *threads;
-    const char *set, *db, *label, *memory_limit;
+    const char *set, *dim, *db, *label, *memory_limit;
     int64_t starts, resume;
     double time, precision, timeout, proof_time;
     bool no_lock;
@@ -37,6 +37,8 @@ typedef struct plb_bench_flags {
          .help = "none, bf16, f16: mixed precision"},                                       \
         {PLB_BENCH_FLAG("threads", STRING, threads), .value = "LIST",                       \
          .help = "default: as many as this process may use"},                               \
+        {PLB_BENCH_FLAG("dim", STRING, dim), .value = "NAME=N,...",                         \
+         .help = "of an ONNX file: numbers for extents that it names; default 1"},          \
         {PLB_BENCH_FLAG("set", STRING, set), .value = "LIST",                               \
          .help = "settings of stacks: STACK.key=value,..."},                                \
         {PLB_BENCH_FLAG("timeout", DOUBLE, timeout),                                        \

@@ -102,11 +102,20 @@ static bool same_table(const plb_bench_case *a, const plb_bench_case *b) {
     return a->group == b->group;
 }
 
+static bool is_dim(const plb_setting *setting) {
+    return strncmp(setting->key, "dim.", 4) == 0;
+}
+
 static void print_head(const plb_bench_case *c, bool verify) {
     const plb_case *k = &c->c;
-    plb_print("\n%s %s  batch %" PRId64 ", %" PRId64 "x%" PRId64 ", %s, %s%s%s%s%s, %s, %" PRId64
-              " thread%s, caches %s\n",
-              k->model, k->task, k->batch, k->size, k->size, k->device, k->dtype,
+    plb_print("\n%s %s  ", k->model, k->task);
+    if (k->size)
+        plb_print("batch %" PRId64 ", %" PRId64 "x%" PRId64 ", ", k->batch, k->size, k->size);
+    for (int i = 0; i < k->setting_count; i++) { // extents of a file
+        if (!is_dim(&k->settings[i])) continue;
+        plb_print("%s %s, ", k->settings[i].key + strlen("dim."), k->settings[i].value);
+    }
+    plb_print("%s, %s%s%s%s%s, %s, %" PRId64 " thread%s, caches %s\n", k->device, k->dtype,
               strcmp(k->math, "f32") == 0 ? "" : " ", strcmp(k->math, "f32") == 0 ? "" : k->math,
               strcmp(k->autocast, "none") == 0 ? "" : " autocast ",
               strcmp(k->autocast, "none") == 0 ? "" : k->autocast, k->region, k->threads,
@@ -123,6 +132,7 @@ static void print_head(const plb_bench_case *c, bool verify) {
 static void show_stack(const plb_case *c, char *out, size_t size) {
     int n = snprintf(out, size, "%s", c->stack);
     for (int i = 0; i < c->setting_count && n > 0 && (size_t)n < size; i++) {
+        if (is_dim(&c->settings[i])) continue;
         n +=
             snprintf(out + n, size - (size_t)n, " %s=%s", c->settings[i].key, c->settings[i].value);
     }

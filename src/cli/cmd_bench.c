@@ -57,11 +57,13 @@ out:
 const plb_command plb_cmd_bench = {
     .name = "bench",
     .summary = "time models at every level, with proof of equal work",
-    .operands = "MODEL...",
+    .operands = "MODEL|F.onnx...",
     .description =
         "Runs every case of the matrix that the lists span: one worker process a stack, given\n"
         "the same weights and batches, proven against a reference in f64, then timed. Cases\n"
         "that differ only in the stack are timed in turns. All samples go to the store.\n\n"
+        "An ONNX file brings its own weights; its inputs are drawn by their types, and --dim\n"
+        "gives numbers to extents that it leaves open, and to integer inputs of one element.\n\n"
         "A case can also end as INVALID (it did other work than asked), refused, oom, timeout,\n"
         "crash or protocol; then its reason stands where the time would. docs/measuring.md\n"
         "explains the rules, stacks/protocol.md how to add a stack.\n\n"

@@ -38,7 +38,7 @@ out:
 const plb_command plb_cmd_verify = {
     .name = "verify",
     .summary = "prove that stacks compute the same",
-    .operands = "MODEL...",
+    .operands = "MODEL|F.onnx...",
     .description =
         "Gives every stack the same weights and batches and compares what it computes with a\n"
         "reference in f64: outputs; in training also losses, every gradient, the weights after\n"

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/core/alloc.h"
-#include "base/core/arena.h"
 #include "base/core/status.h"
 #include "cli/cli.h"
 #include "cli/units.h"
@@ -18,45 +17,18 @@ bool plb_cli_is_onnx(const char *name) {
 }
 
 // ---------------------------------------------------------------------------- loading
-enum { MAX_DIMS = 32 };
-
-static plb_status one_dim(char *text, plb_onnx_dim *out) {
-    char *equals = strchr(text, '='), *end = NULL;
-    if (equals) {
-        *equals = '\0';
-        *out = (plb_onnx_dim){text, strtoll(equals + 1, &end, 10)};
-    }
-    if (equals && end != equals + 1 && !*end && out->extent > 0) return PLB_OK;
-    return plb_fail(PLB_EINVAL, "--dim: expected NAME=N,…, found '%s'", text);
-}
-
-static plb_status read_dims(plb_arena *arena, const char *text, plb_onnx_dim *out, int *n) {
-    *n = 0;
-    char *copy = text ? plb_arena_strdup(arena, text) : NULL, *rest = NULL;
-    if (!text) return PLB_OK;
-    if (!copy) return plb_fail(PLB_ENOMEM, "out of memory for dimensions");
-    for (char *part = strtok_r(copy, ",", &rest); part; part = strtok_r(NULL, ",", &rest)) {
-        if (*n == MAX_DIMS) return plb_fail(PLB_EINVAL, "--dim: more than %d names", MAX_DIMS);
-        PLB_TRY(one_dim(part, &out[(*n)++]));
-    }
-    return PLB_OK;
-}
-
 plb_status plb_cli_onnx_load(const char *path, const char *dims, plb_onnx_model *out) {
-    plb_onnx_dim list[MAX_DIMS];
-    plb_onnx_options options = {.dims = list, .open_extent = 1};
+    plb_onnx_dims list;
     *out = (plb_onnx_model){0};
-    plb_arena *arena = plb_arena_new();
-    plb_status status = arena ? PLB_OK : plb_fail(PLB_ENOMEM, "out of memory for a model");
-    if (!status) status = read_dims(arena, dims, list, &options.n_dims);
+    plb_status status = plb_onnx_dims_read(dims, &list);
     if (!status) status = plb_onnx_open(path, &out->file);
     if (!status) {
         out->model = plb_model_new();
         status = out->model ? plb_model_program(out->model, "infer", &out->graph)
                             : plb_fail(PLB_ENOMEM, "out of memory for a model");
     }
+    const plb_onnx_options options = {.dims = list.list, .n_dims = list.n, .open_extent = 1};
     if (!status) status = plb_onnx_build(out->file, &options, out->graph, NULL);
-    plb_arena_free(arena);
     return status;
 }
 

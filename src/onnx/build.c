@@ -305,12 +305,29 @@ static plb_status add_inputs(plb_onnx_builder *b, plb_onnx_scope *top) {
     return PLB_OK;
 }
 
+// `--dim NAME=N` of an integer input of one element.
+static bool number_of_input(plb_onnx_builder *b, int index, plb_tensor *out) {
+    plb_onnx_input_info info;
+    if (plb_onnx_input(b->file, index, &info) || plb_dtype_is_float(info.dtype)) return false;
+    if (!info.ranked || plb_shape_count(&info.shape) != 1) return false;
+    for (int i = 0; i < b->options->n_dims; i++) {
+        if (strcmp(b->options->dims[i].name, info.name) != 0) continue;
+        void *place = plb_arena_alloc(b->arena, 8);
+        if (!place) return false;
+        plb_store_i64(place, info.dtype, 0, b->options->dims[i].extent);
+        *out = plb_tensor_dense(place, info.dtype, &info.shape, (plb_layout){0});
+        b->fixed[index] = true;
+        return true;
+    }
+    return false;
+}
+
 static bool value_of_input(void *context, plb_value input, plb_tensor *out) {
     plb_onnx_builder *b = context;
     for (int i = 0; i < b->file->n_inputs; i++) {
         if (b->input[i] != input) continue;
         const plb_onnx_given *given = given_of(b->options, b->file->inputs[i]->name);
-        if (!given || !given->tensor.data) return false;
+        if (!given || !given->tensor.data) return number_of_input(b, i, out);
         b->fixed[i] = true;
         *out = given->tensor;
         return true;

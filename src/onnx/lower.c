@@ -229,10 +229,14 @@ static plb_value lower_sort(lowering *l) {
 // ---------------------------------------------------------------------------- shapes
 static plb_value lower_slice(lowering *l) {
     plb_slice_attrs a = *(const plb_slice_attrs *)l->node->attrs;
+    bool whole = true;
     for (int i = 0; i < a.shape.rank; i++) {
         if (a.shape.dim[i] < 2) a.step[i] = 1;
         if (a.shape.dim[i] < 1) a.begin[i] = 0;
+        whole &= a.begin[i] == 0 && a.step[i] == 1;
     }
+    plb_shape x = in_type(l, 0).shape;
+    if (whole && plb_shape_equal(&x, &a.shape)) return in(l, 0);
     return plb_slice(l->to, in(l, 0), &a);
 }
 
@@ -324,7 +328,15 @@ static bool lower_node(lowering *l) {
     return false;
 }
 
-static plb_status lower_all(const plb_graph *from, plb_graph **out) {
+static plb_status copy_all(const plb_graph *from, plb_graph **out) {
+    plb_rewrite rw;
+    PLB_TRY(plb_rewrite_begin(from, &rw));
+    for (int i = 0; i < from->n_nodes && !rw.to->status; i++) plb_rewrite_copy(&rw, i);
+    return plb_rewrite_end(&rw, out);
+}
+
+static plb_status lower_all(plb_graph **graph) {
+    const plb_graph *from = *graph;
     lowering l = {0};
     PLB_TRY(plb_rewrite_begin(from, &l.rw));
     l.to = l.rw.to;
@@ -332,7 +344,7 @@ static plb_status lower_all(const plb_graph *from, plb_graph **out) {
         l.index = i, l.node = &from->nodes[i];
         if (!lower_node(&l)) plb_rewrite_copy(&l.rw, i);
     }
-    return plb_rewrite_end(&l.rw, out);
+    return plb_pass_commit(&l.rw, graph);
 }
 
 // ---------------------------------------------------------------------------- constants
@@ -394,7 +406,10 @@ plb_status plb_onnx_lower(const plb_graph *graph, plb_graph **out) {
     plb_status status;
     *out = NULL;
     PLB_TRY(plb_graph_status(graph));
-    PLB_TRY_OUT(lower_all(graph, &made));
+    // Known indices before what makes them positive is left out, then what lowering put there.
+    PLB_TRY_OUT(copy_all(graph, &made));
+    PLB_TRY_OUT(fold_constants(&made));
+    PLB_TRY_OUT(lower_all(&made));
     PLB_TRY_OUT(fold_constants(&made));
     PLB_TRY_OUT(plb_pass_clean(&made, &context));
     *out = made, made = NULL;

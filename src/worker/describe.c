@@ -29,8 +29,7 @@ static bool draws(const plb_graph *graph) {
     return false;
 }
 
-// The most convolutions and products on a path from the inputs to anything.
-static plb_status product_depth(const plb_graph *graph, int *out) {
+plb_status plb_worker_product_depth(const plb_graph *graph, int *out) {
     int *depth = plb_alloc_array((size_t)graph->n_values + 1, sizeof *depth);
     if (!depth) return plb_fail(PLB_ENOMEM, "out of memory for a depth");
     *out = 0;
@@ -93,7 +92,7 @@ static plb_status describe_graph(plb_worker_session *s, const plb_zoo_info *info
         PLB_TRY(plb_zoo_build_infer(model, info->name, zoo));
         graph = plb_model_find_program(model, "infer");
     }
-    PLB_TRY(product_depth(graph, &depth));
+    PLB_TRY(plb_worker_product_depth(graph, &depth));
     snprintf(hash, sizeof hash, "%016" PRIx64, hash_graph(graph));
     plb_json_bool(reply, "dropout", training && draws(graph));
     plb_json_int(reply, "depth", depth);
@@ -120,6 +119,9 @@ plb_status plb_worker_describe(plb_worker_session *s, const json_t *request) {
     const plb_zoo_info *info = NULL;
     plb_json *reply = &s->reply;
     PLB_TRY(only_reference(s));
+    if (json_is_string(json_object_get(request, "file"))) {
+        return plb_worker_file_describe(s, request);
+    }
     if (plb_zoo_find(plb_request_text(request, "model", ""), &info)) {
         s->error_code = "refused", s->error_kind = "model";
         return PLB_EINVAL;

@@ -26,9 +26,10 @@ static void bool_setting(plb_json *reply, const char *key) {
 
 static void capabilities(plb_json *reply, const plb_worker_kind *kind) {
     static const char *const tasks[] = {"infer", "train"}, *const devices[] = {"cpu"};
-    static const char *const types[] = {"f32"};
+    static const char *const types[] = {"f32"}, *const files[] = {"onnx"};
     static const char *const regions[] = {"latency", "queued", "host", "return"};
     string_list(reply, "tasks", tasks, 2);
+    string_list(reply, "files", files, 1);
     string_list(reply, "devices", devices, 1);
     string_list(reply, "dtypes", types, 1);
     string_list(reply, "math", types, 1);
@@ -137,6 +138,8 @@ static plb_status read_optimizer(plb_worker_job *job, const json_t *o) {
 
 // ---------------------------------------------------------------------------- the model
 static plb_status build(plb_worker_job *job) {
+    job->output[0] = "logits", job->n_outputs = 1;
+    strcpy(job->answer[0], "output");
     if (!job->training) return plb_zoo_build_infer(job->model, job->model_name, &job->zoo);
     plb_graph *graph = NULL;
     plb_value loss = PLB_NONE;
@@ -192,15 +195,28 @@ plb_status plb_worker_job_restart(plb_worker_job *job) {
 }
 
 // ---------------------------------------------------------------------------- batches
+static const char *name_of_input(const plb_worker_job *job, const char *name) {
+    static const char *const of_zoo[] = {"x", "y"};
+    const plb_graph *graph = plb_model_find_program(job->model, job->training ? "train" : "infer");
+    const char *found;
+    plb_type type;
+    for (int i = 0; !job->file && i < 2; i++) {
+        if (strcmp(of_zoo[i], name) == 0) return of_zoo[i];
+    }
+    for (int i = 0; job->file && plb_onnx_end(graph, false, i, &found, &type); i++) {
+        if (strcmp(found, name) == 0) return found;
+    }
+    return NULL;
+}
+
 static plb_status open_input(plb_worker_session *s, const json_t *entry) {
     plb_worker_job *job = &s->job;
     const char *name = plb_request_text(entry, "name", "");
     const json_t *offsets = json_object_get(entry, "offsets");
-    if (strcmp(name, "x") != 0 && strcmp(name, "y") != 0) {
-        return plb_fail(PLB_EINVAL, "inputs: expected x and y, found '%s'", name);
-    }
+    const char *kept = name_of_input(job, name);
+    if (!kept) return plb_fail(PLB_EINVAL, "inputs: the model has no '%s'", name);
     plb_worker_input *input = &job->input[job->n_inputs];
-    *input = (plb_worker_input){.name = name[0] == 'x' ? "x" : "y"};
+    *input = (plb_worker_input){.name = kept};
     size_t slots = json_array_size(offsets);
     if (slots < 1 || slots > PLB_WORKER_MAX_SLOTS ||
         (job->n_inputs && (int)slots != job->n_slots)) {
@@ -237,7 +253,8 @@ static plb_status take_slot(plb_worker_session *s, int slot) {
 static plb_status open_inputs(plb_worker_session *s, const json_t *request) {
     const json_t *inputs = json_object_get(request, "inputs");
     size_t expected = s->job.training ? 2 : 1, n = json_array_size(inputs);
-    if (n != expected) {
+    if (s->job.file) expected = (size_t)plb_onnx_input_count(s->job.file);
+    if (n != expected || n > PLB_WORKER_MAX_INPUTS) {
         return plb_fail(PLB_EINVAL, "inputs: expected %zu, found %zu", expected, n);
     }
     for (size_t i = 0; i < n; i++) PLB_TRY(open_input(s, json_array_get(inputs, i)));
@@ -277,6 +294,7 @@ plb_status plb_worker_batches(plb_worker_session *s, const json_t *request) {
 void plb_worker_job_free(plb_worker_job *job) {
     plb_plan_free(job->plan);
     plb_model_free(job->model);
+    plb_onnx_free(job->file); // after the model, whose weights it holds
     for (int i = 0; i < job->n_inputs; i++) plb_free(job->input[i].slab);
     plb_free(job->first);
     plb_free(job->first_slab);
@@ -288,18 +306,20 @@ static plb_status load(plb_worker_session *s, const json_t *request) {
     const char *model = plb_request_text(request, "model", ""), *program;
     const char *weights = plb_request_text(request, "weights", NULL);
     const plb_zoo_info *info = NULL;
-    if (plb_zoo_find(model, &info)) {
+    bool is_file = json_is_string(json_object_get(request, "file"));
+    if (!is_file && plb_zoo_find(model, &info)) {
         return plb_worker_refuse(s, "model", "no model %s in the zoo", model);
     }
-    strcpy(job->model_name, info->name);
+    if (info) strcpy(job->model_name, info->name);
     PLB_TRY(read_options(s, request));
     PLB_TRY(read_optimizer(job, json_object_get(request, "optimizer")));
     job->model = plb_model_new();
     if (!job->model) return plb_fail(PLB_ENOMEM, "out of memory for a model");
-    PLB_TRY(build(job));
+    PLB_TRY(is_file ? plb_worker_file_build(s, job, request) : build(job));
     program = job->training ? "train" : "infer";
     const plb_graph *graph = plb_model_find_program(job->model, program);
-    if (weights) PLB_TRY(plb_weights_load(weights, job->model, graph, job->plan_options.threads));
+    if (weights && !is_file)
+        PLB_TRY(plb_weights_load(weights, job->model, graph, job->plan_options.threads));
     PLB_TRY(plb_plan_new(graph, &job->plan_options, &job->plan));
     PLB_TRY(open_inputs(s, request));
     return job->training ? keep_first_values(job) : PLB_OK;

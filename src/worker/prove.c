@@ -143,6 +143,7 @@ static plb_status build_trace(plb_worker_job *job, plb_graph **out) {
     plb_value loss;
     *out = plb_model_find_program(job->model, title);
     if (*out) return PLB_OK;
+    if (job->file) return plb_fail(PLB_EUNSUPPORTED, "no trace of a file's model");
     zoo.program = title;
     plb_arena *arena = plb_arena_new();
     if (!arena) return plb_fail(PLB_ENOMEM, "out of memory for a trace");
@@ -187,7 +188,9 @@ static plb_status prove_infer(plb_worker_session *s, const json_t *batches) {
         PLB_TRY(plb_worker_slot(s, batches, i, &slot));
         plb_worker_job_feed(&s->job, slot);
         PLB_TRY(plb_plan_run(s->job.plan));
-        PLB_TRY(emit_output(s, "logits", "output", (int64_t)i));
+        for (int k = 0; k < s->job.n_outputs; k++) {
+            PLB_TRY(emit_output(s, s->job.output[k], s->job.answer[k], (int64_t)i));
+        }
     }
     return PLB_OK;
 }

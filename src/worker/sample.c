@@ -20,8 +20,8 @@ typedef struct block {
     int slot[PLB_WORKER_MAX_SLOTS];
     int n_slots;
     int64_t *samples; // in the outputs
-    uint8_t *host;    // where HOST copies the output to; NULL otherwise
-    plb_worker_place result_place, loss_place;
+    uint8_t *host;    // where HOST copies each output to; NULL otherwise
+    plb_worker_place result_place[PLB_WORKER_MAX_OUTPUTS], loss_place;
 } block;
 
 static plb_status read_request(plb_worker_session *s, const json_t *request, block *b) {
@@ -59,10 +59,14 @@ static void spin_for(int64_t length_ns) {
 }
 
 static plb_status copy_to_host(const block *b) {
-    plb_tensor from, to = plb_tensor_dense(b->host, b->result_place.dtype, &b->result_place.shape,
-                                           (plb_layout){0});
-    PLB_TRY(plb_plan_output(b->s->job.plan, "logits", &from));
-    return plb_tensor_copy(&to, &from);
+    for (int k = 0; k < b->s->job.n_outputs; k++) {
+        const plb_worker_place *place = &b->result_place[k];
+        plb_tensor from,
+            to = plb_tensor_dense(b->host, place->dtype, &place->shape, (plb_layout){0});
+        PLB_TRY(plb_plan_output(b->s->job.plan, b->s->job.output[k], &from));
+        PLB_TRY(plb_tensor_copy(&to, &from));
+    }
+    return PLB_OK;
 }
 
 static plb_status iterate(block *b, int64_t i) {
@@ -85,8 +89,10 @@ static plb_status iterate(block *b, int64_t i) {
 static plb_status fill_checked(block *b) {
     const plb_worker_job *job = &b->s->job;
     plb_tensor tensor;
-    PLB_TRY(plb_plan_output(job->plan, "logits", &tensor));
-    PLB_TRY(plb_worker_fill(&b->s->out, &b->result_place, &tensor));
+    for (int k = 0; k < job->n_outputs; k++) {
+        PLB_TRY(plb_plan_output(job->plan, job->output[k], &tensor));
+        PLB_TRY(plb_worker_fill(&b->s->out, &b->result_place[k], &tensor));
+    }
     if (!job->training) return PLB_OK;
     PLB_TRY(plb_plan_output(job->plan, "loss", &tensor));
     return plb_worker_fill(&b->s->out, &b->loss_place, &tensor);
@@ -117,7 +123,9 @@ static void describe_block(const block *b, size_t samples_at) {
     plb_json_begin_array(reply, "tensors");
     if (b->check >= 0) {
         int slot = b->slot[b->check % b->n_slots];
-        plb_worker_describe_place(reply, "output", slot, &b->result_place);
+        for (int k = 0; k < b->s->job.n_outputs; k++) {
+            plb_worker_describe_place(reply, b->s->job.answer[k], slot, &b->result_place[k]);
+        }
         if (b->s->job.training) plb_worker_describe_place(reply, "loss", slot, &b->loss_place);
     }
     plb_json_end(reply);
@@ -131,8 +139,8 @@ static plb_status place_output(plb_worker_session *s, const char *output, plb_wo
     for (int i = 0; i < graph->n_outputs; i++) {
         if (strcmp(graph->outputs[i].name, output) != 0) continue;
         const plb_type type = plb_value_type(graph, graph->outputs[i].value);
-        plb_tensor like = {.dtype = job->plan_options.f64 ? PLB_F64 : type.dtype,
-                           .shape = type.shape};
+        bool wide = job->plan_options.f64 && plb_dtype_is_float(type.dtype);
+        plb_tensor like = {.dtype = wide ? PLB_F64 : type.dtype, .shape = type.shape};
         return plb_worker_place_like(&s->out, &like, place);
     }
     return plb_fail(PLB_EBROKEN, "the program has no output %s", output);
@@ -147,11 +155,16 @@ plb_status plb_worker_sample(plb_worker_session *s, const json_t *request) {
     }
     // All room first: placing may move the window.
     PLB_TRY(plb_worker_out_place(&s->out, (size_t)b.n * sizeof(int64_t), &samples_at));
-    PLB_TRY(place_output(s, "logits", &b.result_place));
+    size_t most = 0;
+    for (int k = 0; k < s->job.n_outputs; k++) {
+        PLB_TRY(place_output(s, s->job.output[k], &b.result_place[k]));
+        size_t bytes = (size_t)plb_shape_count(&b.result_place[k].shape) * sizeof(double);
+        if (bytes > most) most = bytes;
+    }
     if (s->job.training) PLB_TRY(place_output(s, "loss", &b.loss_place));
     b.samples = plb_worker_out_at(&s->out, samples_at);
     if (b.region == HOST) {
-        b.host = plb_alloc_slab((size_t)plb_shape_count(&b.result_place.shape) * sizeof(double));
+        b.host = plb_alloc_slab(most + 1);
         if (!b.host) return plb_fail(PLB_ENOMEM, "out of memory for an output");
     }
     plb_status status = run_block(&b);

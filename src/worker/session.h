@@ -9,11 +9,12 @@
 
 #include "base/json.h"
 #include "base/lines.h"
+#include "plumb/onnx.h"
 #include "plumb/plan.h"
 #include "plumb/step.h"
 #include "plumb/zoo.h"
 
-enum { PLB_WORKER_MAX_SLOTS = 64, PLB_WORKER_MAX_INPUTS = 2 };
+enum { PLB_WORKER_MAX_SLOTS = 64, PLB_WORKER_MAX_INPUTS = 16, PLB_WORKER_MAX_OUTPUTS = 32 };
 
 typedef struct plb_worker_kind {
     const char *name;
@@ -35,7 +36,7 @@ typedef struct plb_worker_out { // descriptor 5
 } plb_worker_out;
 
 typedef struct plb_worker_input {
-    const char *name; // "x", "y"; static
+    const char *name; // of the plan's input; static, or the file's
     size_t size_bytes;
     size_t offset[PLB_WORKER_MAX_SLOTS]; // in descriptor 4
     uint8_t *slot[PLB_WORKER_MAX_SLOTS]; // copies of our own; one slab
@@ -44,6 +45,10 @@ typedef struct plb_worker_input {
 } plb_worker_input;
 
 typedef struct plb_worker_job { // what `load` said and made
+    plb_onnx *file;             // NULL: a model of the zoo
+    int n_outputs;
+    const char *output[PLB_WORKER_MAX_OUTPUTS]; // what inference hands out, as the plan calls it
+    char answer[PLB_WORKER_MAX_OUTPUTS][16];    // and as the protocol does
     char model_name[64];
     bool training, dropout_off;
     plb_zoo_options zoo;
@@ -114,6 +119,14 @@ PLB_MUST_USE plb_status plb_worker_epoch(plb_worker_session *s, const json_t *re
 PLB_MUST_USE plb_status plb_worker_batch(plb_worker_session *s, const json_t *request);
 PLB_MUST_USE plb_status plb_worker_describe(plb_worker_session *s, const json_t *request);
 PLB_MUST_USE plb_status plb_worker_weights(plb_worker_session *s, const json_t *request);
+
+// ---- ONNX files (file_model.c)
+// Builds the program "infer" of the file that the request names and fills the job's outputs.
+PLB_MUST_USE plb_status plb_worker_file_build(plb_worker_session *s, plb_worker_job *job,
+                                              const json_t *request);
+// The most convolutions and products on a path from the inputs to anything.
+PLB_MUST_USE plb_status plb_worker_product_depth(const plb_graph *graph, int *out);
+PLB_MUST_USE plb_status plb_worker_file_describe(plb_worker_session *s, const json_t *request);
 
 // ---- the job
 void plb_worker_job_free(plb_worker_job *job);

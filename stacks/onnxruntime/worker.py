@@ -16,8 +16,12 @@ import onnxruntime as ort  # noqa: E402
 
 from plumb_stack import exports, worker  # noqa: E402
 from plumb_stack.errors import Refused, one_line  # noqa: E402
+from plumb_stack.shared import DTYPES  # noqa: E402
 from plumb_stack.stack import Session, Stack, capabilities, refuse_layout  # noqa: E402
 
+NUMPY = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16,
+         "tensor(int8)": np.int8, "tensor(int16)": np.int16, "tensor(int32)": np.int32,
+         "tensor(int64)": np.int64, "tensor(uint8)": np.uint8, "tensor(bool)": np.bool_}
 LEVELS = {"all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
           "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
           "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
@@ -29,29 +33,39 @@ class OrtSession(Session):
         self.case = case
         self.inputs = inputs
         begin = time.perf_counter_ns()
-        path = exports.cached({"format": "onnx", "model": case.model, "weights": case.weights,
-                               "batch": case.batch, "size": case.size, "classes": case.classes})
+        path = case.file or exports.cached(
+            {"format": "onnx", "model": case.model, "weights": case.weights, "batch": case.batch,
+             "size": case.size, "classes": case.classes})
         self.export_ns = time.perf_counter_ns() - begin
         self.options = self.make_options()
+        self.spelling = []
         try:
-            self.session = ort.InferenceSession(path, self.options, providers=self.providers())
+            self.session = self.open(path)
         except Exception as error:
-            if "NOT_IMPLEMENTED" in str(error) or "NotImplemented" in type(error).__name__:
+            if case.file:
+                self.session = self.open_rewritten(error)
+            elif "NOT_IMPLEMENTED" in str(error) or "NotImplemented" in type(error).__name__:
                 raise Refused("export", one_line(error)) from error
-            raise
+            else:
+                raise
         self.device = case.device.partition(":")[0]
         self.index = int(case.device.partition(":")[2] or 0)
-        self.numpy = [None] * case.slots
-        self.x = [ort.OrtValue.ortvalue_from_shape_and_type(
-            list(case.inputs["x"].shape), np.float32, self.device, self.index)
-            for _ in range(case.slots)]
-        shape = [d if isinstance(d, int) else case.batch
-                 for d in self.session.get_outputs()[0].shape]
-        self.out = [ort.OrtValue.ortvalue_from_shape_and_type(shape, np.float32, self.device,
-                                                              self.index)
-                    for _ in range(case.slots)]
+        self.numpy = [{} for _ in range(case.slots)]
+        self.x = [{given.name: self.value(given.shape, DTYPES[given.dtype])
+                   for given in case.inputs.values()} for _ in range(case.slots)]
         self.bindings = [self.bind(slot) for slot in range(case.slots)]
         self.take(range(case.slots))
+
+    def open(self, path):
+        return ort.InferenceSession(path, self.options, providers=self.providers())
+
+    def open_rewritten(self, error):
+        """A file that ONNX Runtime does not take, as plumb writes it; else its own reason."""
+        self.spelling = ["the file as plumb writes it, since: " + one_line(error)]
+        try:
+            return self.open(exports.rewritten(self.case))
+        except Exception:
+            raise Refused("model", one_line(error)) from error
 
     def make_options(self):
         options = ort.SessionOptions()
@@ -73,38 +87,51 @@ class OrtSession(Session):
                  {"device_id": index, "use_tf32": "1" if self.case.math == "tf32" else "0"}),
                 "CPUExecutionProvider"]
 
+    def value(self, shape, dtype):
+        return ort.OrtValue.ortvalue_from_shape_and_type(list(shape), dtype, self.device,
+                                                         self.index)
+
     def bind(self, slot):
+        """Outputs whose extents the file leaves open are the library's to allocate."""
         binding = self.session.io_binding()
-        binding.bind_ortvalue_input("x", self.x[slot])
-        binding.bind_ortvalue_output(self.session.get_outputs()[0].name, self.out[slot])
+        for name, value in self.x[slot].items():
+            binding.bind_ortvalue_input(name, value)
+        for output in self.session.get_outputs():
+            if all(isinstance(extent, int) for extent in output.shape):
+                binding.bind_ortvalue_output(
+                    output.name, self.value(output.shape, NUMPY[output.type]))
+            else:
+                binding.bind_output(output.name, self.device, self.index)
         return binding
 
     def take(self, slots):
-        given = self.case.inputs["x"]
         for slot in slots:
-            array = self.inputs.array(given.dtype, given.shape, given.offsets[slot])
-            # Ordinary memory of the process, as a user's arrays are.
-            self.numpy[slot] = array.astype(np.float32, copy=True)
-            self.x[slot].update_inplace(self.numpy[slot])
+            for given in self.case.inputs.values():
+                array = self.inputs.array(given.dtype, given.shape, given.offsets[slot])
+                # Ordinary memory of the process, as a user's arrays are.
+                array = array.astype(DTYPES[given.dtype], copy=True)
+                self.numpy[slot][given.name] = array
+                self.x[slot][given.name].update_inplace(array)
 
     def calls(self, region):
         make = self.on_host if region == "host" else self.bound
         return [make(slot) for slot in range(self.case.slots)]
 
     def bound(self, slot):
-        run, binding, out = self.session.run_with_iobinding, self.bindings[slot], self.out[slot]
+        run, binding = self.session.run_with_iobinding, self.bindings[slot]
 
         def call():
             run(binding)
-            return out
+            return binding
         return call
 
     def on_host(self, slot):
-        run, names, feed = self.session.run, None, {"x": self.numpy[slot]}
-        return lambda: run(names, feed)
+        run, feed = self.session.run, self.numpy[slot]
+        return lambda: run(None, feed)
 
     def results(self, out):
-        return {"output": out[0] if isinstance(out, list) else out.numpy()}
+        found = out if isinstance(out, list) else [v.numpy() for v in out.get_outputs()]
+        return {f"output.{i}" if self.case.file else "output": v for i, v in enumerate(found)}
 
     def nodes(self):
         """{provider: number of nodes}, from the session's own record; None: it keeps none."""
@@ -119,7 +146,7 @@ class OrtSession(Session):
 
     def ran(self):
         active, asked = self.session.get_providers(), self.case.device
-        nodes, fallbacks = self.nodes(), []
+        nodes, fallbacks = self.nodes(), list(self.spelling)
         if asked != "cpu" and "CUDAExecutionProvider" not in active:
             fallbacks.append("CUDAExecutionProvider could not be loaded")
         if nodes and asked != "cpu" and nodes.get("CPUExecutionProvider"):
@@ -139,6 +166,8 @@ class OrtSession(Session):
                     "session.intra_op.allow_spinning") == "1"}}
 
     def element_type(self):
+        if self.case.file:  # in the types that it has
+            return self.case.dtype
         kinds = {part.type for part in self.session.get_inputs() + self.session.get_outputs()}
         return "f32" if kinds == {"tensor(float)"} else None
 
@@ -151,7 +180,7 @@ class OnnxRuntime(Stack):
 
     def capabilities(self):
         cuda = "CUDAExecutionProvider" in ort.get_available_providers()
-        return capabilities(devices=["cpu"] + (["cuda", "cuda:0"] if cuda else []),
+        return capabilities(files=["onnx"], devices=["cpu"] + (["cuda", "cuda:0"] if cuda else []),
                             math=["f32", "tf32"] if cuda else ["f32"],
                             settings={"optimization": list(LEVELS), "spinning": [True, False]})
 

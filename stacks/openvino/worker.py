@@ -18,6 +18,7 @@ import openvino as ov  # noqa: E402
 
 from plumb_stack import exports, worker  # noqa: E402
 from plumb_stack.errors import Refused, one_line  # noqa: E402
+from plumb_stack.shared import DTYPES  # noqa: E402
 from plumb_stack.stack import Session, Stack, capabilities, refuse_layout  # noqa: E402
 
 HINTS = {None: "f32", "bf16": "bf16", "f16": "f16"}
@@ -30,13 +31,17 @@ class OpenVinoSession(Session):
         self.case = case
         self.inputs = inputs
         begin = time.perf_counter_ns()
-        path = exports.cached({"format": "onnx", "model": case.model, "weights": case.weights,
-                               "batch": case.batch, "size": case.size, "classes": case.classes})
+        path = case.file or exports.cached(
+            {"format": "onnx", "model": case.model, "weights": case.weights, "batch": case.batch,
+             "size": case.size, "classes": case.classes})
         self.export_ns = time.perf_counter_ns() - begin
+        self.spelling = []
         try:
-            model = core.read_model(path)
+            model = self.read(core, path)
         except RuntimeError as error:
-            raise Refused("export", one_line(error)) from error
+            if not case.file:
+                raise Refused("export", one_line(error)) from error
+            model = self.read_rewritten(core, error)
         config = {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1,
                   "INFERENCE_NUM_THREADS": case.threads,
                   "INFERENCE_PRECISION_HINT": HINTS[case.autocast]}
@@ -45,42 +50,67 @@ class OpenVinoSession(Session):
         begin = time.perf_counter_ns()
         self.compiled_model = core.compile_model(model, "CPU", config)
         self.compile_ns = time.perf_counter_ns() - begin
-        self.x = [np.empty(case.inputs["x"].shape, np.float32) for _ in range(case.slots)]
-        shape = list(self.compiled_model.output(0).shape)
-        self.out = [np.empty(shape, np.float32) for _ in range(case.slots)]
+        self.x = [{name: np.empty(given.shape, DTYPES[given.dtype])
+                   for name, given in case.inputs.items()} for _ in range(case.slots)]
+        self.out = [[None if output.partial_shape.is_dynamic else
+                     np.empty(list(output.shape), output.element_type.to_dtype())
+                     for output in self.compiled_model.outputs] for _ in range(case.slots)]
         self.requests = [self.request(slot) for slot in range(case.slots)]
         self.take(range(case.slots))
 
+    def read(self, core, path):
+        model = core.read_model(path)
+        if self.case.file:
+            model.reshape({name: list(given.shape) for name, given in self.case.inputs.items()})
+        return model
+
+    def read_rewritten(self, core, error):
+        """A file that OpenVINO does not take, as plumb writes it; else its own reason."""
+        self.spelling = ["the file as plumb writes it, since: " + one_line(error)]
+        try:
+            return self.read(core, exports.rewritten(self.case))
+        except (RuntimeError, Refused):
+            raise Refused("model", one_line(error)) from error
+
     def request(self, slot):
         request = self.compiled_model.create_infer_request()
-        request.set_input_tensor(ov.Tensor(self.x[slot], shared_memory=True))
-        request.set_output_tensor(ov.Tensor(self.out[slot], shared_memory=True))
+        for name, array in self.x[slot].items():
+            request.set_tensor(name, ov.Tensor(array, shared_memory=True))
+        for i, array in enumerate(self.out[slot]):
+            if array is not None:
+                request.set_output_tensor(i, ov.Tensor(array, shared_memory=True))
         return request
 
     def take(self, slots):
-        given = self.case.inputs["x"]
         for slot in slots:
-            self.x[slot][...] = self.inputs.array(given.dtype, given.shape, given.offsets[slot])
+            for name, given in self.case.inputs.items():
+                self.x[slot][name][...] = self.inputs.array(given.dtype, given.shape,
+                                                            given.offsets[slot])
 
     def calls(self, region):
         make = self.on_host if region == "host" else self.bound
         return [make(slot) for slot in range(self.case.slots)]
 
     def bound(self, slot):
-        infer, out = self.requests[slot].infer, self.out[slot]
+        request = self.requests[slot]
+        infer = request.infer
 
         def call():
             infer(share_outputs=True)
-            return out
+            return request
         return call
 
     def on_host(self, slot):
         # A request of its own: its tensors belong to the library.
         infer, x = self.compiled_model.create_infer_request().infer, self.x[slot]
-        return lambda: infer({0: x})[0]
+        return lambda: infer(x)
 
     def results(self, out):
-        return {"output": out}
+        if isinstance(out, ov.InferRequest):
+            found = [out.get_output_tensor(i).data for i in range(len(out.model_outputs))]
+        else:
+            found = [out[i] for i in range(len(self.compiled_model.outputs))]
+        return {f"output.{i}" if self.case.file else "output": v for i, v in enumerate(found)}
 
     def ran(self):
         operations = [op.get_rt_info() for op in self.compiled_model.get_runtime_model().get_ops()]
@@ -101,7 +131,7 @@ class OpenVinoSession(Session):
                 "dtype": "f32", "math": "f32",
                 "autocast": precision if precision in ("bf16", "f16") else None,
                 "layout": layout, "training": False, "graphs": None, "breaks": None,
-                "recompiles": None, "fallbacks": [],
+                "recompiles": None, "fallbacks": self.spelling,
                 "settings": self.settings(get)}
 
     def settings(self, get):
@@ -128,7 +158,8 @@ class OpenVino(Stack):
     def capabilities(self):
         able = self.core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
         mixed = [name for name, there in (("bf16", "BF16"), ("f16", "FP16")) if there in able]
-        return capabilities(autocast=mixed, settings={"pinning": ["auto", "on", "off"]})
+        return capabilities(files=["onnx"], autocast=mixed,
+                            settings={"pinning": ["auto", "on", "off"]})
 
     def load(self, case, inputs):
         refuse_layout(case, ["default"])

@@ -65,6 +65,8 @@ class Case:
     log_probabilities: bool
     inputs: dict
     settings: dict
+    file: str | None = None  # of an ONNX file in place of a model
+    dims: str = ""  # of a file: "NAME=N,…"
     optimizer: dict = field(default_factory=dict)
 
     @property
@@ -73,7 +75,7 @@ class Case:
 
     @property
     def slots(self):
-        return len(self.inputs["x"].offsets)
+        return len(next(iter(self.inputs.values())).offsets)
 
 
 def _input(message):
@@ -84,19 +86,23 @@ def _input(message):
     offsets = take_list(message, "offsets", int)
     if dtype not in DTYPES or dtype == "bf16":
         raise Invalid(f"load: an input of dtype {dtype!r:.20}")
-    if not shape or min(shape) < 1 or len(shape) > 8:
+    if any(extent < 1 for extent in shape) or len(shape) > 8:
         raise Invalid(f"load: an input of shape {shape!r:.60}")
     if not offsets:
         raise Invalid("load: an input without \"offsets\"")
     return Input(take(message, "name", str), dtype, tuple(shape), offsets)
 
 
-def _inputs(message, task, batch):
+def _inputs(message, task, batch, file):
     inputs = {i.name: i for i in map(_input, take(message, "inputs", list))}
+    if file:
+        if not inputs or len({len(i.offsets) for i in inputs.values()}) != 1:
+            raise Invalid("load: expected inputs with the same number of batches")
+        return inputs
     for name in ["x", "y"] if task == "train" else ["x"]:
         if name not in inputs:
             raise Invalid(f"load: no input \"{name}\"")
-        if inputs[name].shape[0] != batch:
+        if not inputs[name].shape or inputs[name].shape[0] != batch:
             raise Invalid(f"load: input \"{name}\" has shape {inputs[name].shape}, "
                           f"batch is {batch}")
         if len(inputs[name].offsets) != len(inputs["x"].offsets):
@@ -126,6 +132,7 @@ def parse(message, capabilities):
     task = take(message, "task", str)
     devices = take_list(message, "devices", str)
     batch = take_count(message, "batch", 1, 1 << 24)
+    file = take(message, "file", str, None)
     case = Case(
         model=take(message, "model", str), task=task, device=devices[0] if devices else "",
         batch=batch, size=take_count(message, "size", 1, 1 << 16),
@@ -136,8 +143,9 @@ def parse(message, capabilities):
         layout=take(message, "layout", str, "default"), weights=take(message, "weights", str),
         dropout=take(message, "dropout", str, "on") != "off",
         log_probabilities=take(message, "log_probabilities", bool, False),
-        inputs=_inputs(message, task, batch),
-        settings=take(message, "settings", dict, {}),
+        inputs=_inputs(message, task, batch, file),
+        settings=take(message, "settings", dict, {}), file=file,
+        dims=take(message, "dims", str, ""),
         optimizer=take(message, "optimizer", dict, {}))
     _refuse("task", task, capabilities["tasks"])
     if len(devices) != 1:
@@ -150,7 +158,9 @@ def parse(message, capabilities):
     if case.layout not in ("default", "nchw", "nhwc"):
         raise Invalid(f"load: \"layout\": expected default, nchw or nhwc, found "
                       f"{case.layout!r:.20}")
-    if capabilities["models"] is not None:
+    if file and "onnx" not in capabilities["files"]:
+        raise Refused("model", "this stack runs no ONNX files")
+    if capabilities["models"] is not None and not file:
         _refuse("model", case.model, capabilities["models"])
     region = take(message, "region", str, None)
     if region is not None:

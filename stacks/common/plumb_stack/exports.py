@@ -66,8 +66,16 @@ def exporter(wanted):
     return {"torch": torch_version(), "sources": sources}
 
 
+def rewritten(case):
+    """The case's ONNX file as plumb writes it: for readers that its own spelling is too old or too
+    new for."""
+    return cached({"format": "onnx", "model": case.model, "weights": case.file,
+                   "dims": case.dims})
+
+
 def cached(wanted):
-    """The path of an exported file. `wanted`: what export.py reads, without the path."""
+    """The path of an exported file. `wanted`: what export.py reads, without the path; or an ONNX
+    file as "weights", with "dims"."""
     key = {**wanted, "weights": digest_of(wanted["weights"]), "by": exporter(wanted)}
     name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
     folder = os.path.join(os.environ.get("PLUMB_CACHE") or tempfile.gettempdir(), "exports")
@@ -103,6 +111,10 @@ def export(wanted):
 
 
 def write_onnx(wanted):
+    if "dims" in wanted:
+        dims = ["--dim", wanted["dims"]] if wanted["dims"] else []
+        return [plumb_program(), "export-onnx", wanted["weights"], *dims, "--output",
+                wanted["path"]]
     numbers = [f"--{name}={wanted[name]}" for name in ("batch", "size", "classes")]
     return [plumb_program(), "export-onnx", wanted["model"], "--weights", wanted["weights"],
             "--output", wanted["path"], *numbers]

@@ -86,7 +86,7 @@ def capabilities(**given):
     """The protocol's list, with what most stacks answer."""
     able = {"tasks": ["infer"], "devices": ["cpu"], "dtypes": ["f32"], "math": ["f32"],
             "autocast": [], "regions": ["latency", "queued", "host", "return"], "models": None,
-            "settings": {}, "trace": False, "epoch": False, "group": False}
+            "files": [], "settings": {}, "trace": False, "epoch": False, "group": False}
     unknown = given.keys() - able.keys()
     if unknown:
         raise ValueError(f"no such capability: {unknown}")

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An ONNX file in place of a model's name: our levels and, where PLB_PYTHON has them, ONNX Runtime
+and OpenVINO compute the same from it, by the proof of `plumb verify`; its extents are part of the
+case; what a file cannot be asked for is refused."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+PLUMB = os.environ["PLUMB"]
+DATA = pathlib.Path(os.environ.get("PLUMB_TEST_DATA", "../shared/data")) / "models"
+OWN = ["plumb-plan", "plumb-interp"]
+
+
+def plumb(*words, status=0):
+    run = subprocess.run([PLUMB, *map(str, words)], capture_output=True, text=True, check=False)
+    if run.returncode != status:
+        raise AssertionError(f"plumb {words}: {run.returncode}: {run.stderr}{run.stdout}")
+    return json.loads(run.stdout) if "--json" in words else run
+
+
+def others():
+    """Manifests of the run times that PLB_PYTHON can import."""
+    python = os.environ.get("PLB_PYTHON", "")
+    found = []
+    for name in ("onnxruntime", "openvino"):
+        if python and subprocess.run([python, "-c", f"import numpy, {name}"], check=False,
+                                     stderr=subprocess.DEVNULL).returncode == 0:
+            found.append(name)
+            folder = pathlib.Path(os.environ["PLUMB_STACKS"], name)
+            folder.mkdir(parents=True)
+            worker = pathlib.Path("stacks", name, "worker.py").resolve()
+            (folder / "stack.json").write_text(json.dumps(
+                {"protocol": 1, "name": name, "command": [python, "-u", str(worker)]}))
+    return found
+
+
+def verify(stacks, path, *flags):
+    answer = plumb("verify", path, "--stack", ",".join(stacks), "--threads", 1, "--json", *flags)
+    outcomes = {c["stack"]: c["outcome"] for c in answer["cases"]}
+    assert outcomes == {name: "ok" for name in stacks}, answer["cases"]
+    return answer
+
+
+def test_small(stacks, folder):
+    """Two inputs of several types, several outputs, an open extent."""
+    path = pathlib.Path(folder, "conv.onnx")
+    path.write_bytes(pathlib.Path("fuzz/corpus/onnx/conv").read_bytes())
+    verify(stacks, path)
+
+
+def test_silero(stacks, folder):
+    """An LSTM with state, an integer input whose value is given, an extent by name."""
+    path = DATA / "silero-vad-16k-op15.onnx"
+    if not path.exists():
+        return
+    answer = verify(stacks, path, "--dim", "sequence=512,sr=16000")
+    settings = answer["cases"][0]["settings"]
+    assert settings == {"dim.sequence": "512", "dim.sr": "16000"}, settings
+
+
+def test_old(stacks, folder):
+    """Of before operator set 7, which the others read as plumb writes it."""
+    path = DATA / "super-resolution.onnx"
+    if path.exists():
+        verify(stacks, path)
+
+
+def test_refused(stacks, folder):
+    path = pathlib.Path(folder, "conv.onnx")
+    path.write_bytes(pathlib.Path("fuzz/corpus/onnx/conv").read_bytes())
+    for words, says in ((["--batch", 2], "--dim NAME=N"), (["--task", "train"], "only inferred")):
+        run = plumb("verify", path, *words, status=2)
+        assert says in run.stderr and len(run.stderr.splitlines()) == 1, run.stderr
+    run = plumb("verify", "mnist_cnn", "--dim", "n=2", status=2)
+    assert "is for ONNX files" in run.stderr, run.stderr
+    broken = pathlib.Path(folder, "cycle.onnx")
+    broken.write_bytes(pathlib.Path("fuzz/corpus/onnx/cycle").read_bytes())
+    run = plumb("verify", broken, status=2)
+    assert "node p (Neg)" in run.stderr and len(run.stderr.splitlines()) == 1, run.stderr
+
+
+def test_bench(stacks, folder):
+    """Timed, with the audit, and kept under the file's own name."""
+    path = DATA / "mnist.onnx"
+    if not path.exists():
+        return
+    answer = plumb("bench", path, "--stack", "plumb-plan", "--threads", 1, "--starts", 1, "--time",
+                   0.2, "--no-lock", "--json")
+    case = answer["cases"][0]
+    assert case["outcome"] == "ok" and case["model"].startswith("mnist.onnx#"), case
+
+
+def main():
+    absent = subprocess.run([PLUMB, "models", "none.onnx"], capture_output=True,
+                            check=False).returncode == 3
+    if absent:
+        print("this build has no ONNX\n0 passed, 0 failed, 1 skipped")
+        return 0
+    passed = failed = 0
+    with tempfile.TemporaryDirectory() as home:
+        os.environ |= {"XDG_DATA_HOME": home, "XDG_CACHE_HOME": home, "PLUMB_STACKS": home + "/s"}
+        stacks = OWN + ([] if os.environ.get("PLUMB_SANITIZE") else others())
+        for name, test in sorted(globals().items()):
+            if not name.startswith("test_"):
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                try:
+                    test(stacks, folder)
+                    passed += 1
+                except Exception as error:  # whatever it is, the others shall run
+                    print(f"FAILED {name}: {error!r}")
+                    failed += 1
+        print(f"stacks: {', '.join(stacks)}")
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+sys.exit(main())
