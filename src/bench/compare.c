@@ -158,12 +158,35 @@ static plb_status pair_equal(job *j, member *a, size_t a_count, member *b, size_
     return PLB_OK;
 }
 
+static bool is_ok(const plb_measurement_row *row) {
+    return row->outcome && strcmp(row->outcome, "ok") == 0;
+}
+
+// Which of the members from..to the others are compared with.
+static plb_status find_baseline(const job *j, const member *a, size_t from, size_t to,
+                                size_t *out) {
+    *out = from;
+    for (const char *const *name = j->request->baseline; name && *name; name++) {
+        for (size_t n = from; n < to; n++) {
+            plb_case c;
+            PLB_TRY(plb_case_parse(a[n].row->keys, &c));
+            if (!is_ok(a[n].row) || strcmp(c.stack, *name) != 0) continue;
+            *out = n;
+            return PLB_OK;
+        }
+    }
+    return PLB_OK;
+}
+
 static plb_status pair_along(job *j, member *a, size_t count) {
     for (size_t from = 0, to = 0; from < count; from = to) {
         while (to < count && a[to].key == a[from].key) to++;
-        for (size_t n = from + 1; n < to; n++) {
-            a[from].used = a[n].used = true;
-            PLB_TRY(add_pair(j, a[from].row, a[n].row));
+        size_t base;
+        PLB_TRY(find_baseline(j, a, from, to, &base));
+        for (size_t n = from; n < to; n++) {
+            if (n == base) continue;
+            a[base].used = a[n].used = true;
+            PLB_TRY(add_pair(j, a[base].row, a[n].row));
         }
     }
     return PLB_OK;
@@ -245,10 +268,6 @@ static plb_status add_machine_differences(job *j, plb_pair *pair) {
     json_decref(a);
     json_decref(b);
     return PLB_OK;
-}
-
-static bool is_ok(const plb_measurement_row *row) {
-    return row->outcome && strcmp(row->outcome, "ok") == 0;
 }
 
 // What differs and should not, and the batches where these may differ.

@@ -11,6 +11,9 @@
 typedef struct plb_compare_request {
     const char *a, *b; // selectors; with `by` b is NULL, and a may be: the newest run
     const char *by; // stack, batch, size, device, threads, dtype, region; NULL: see plb_compare_run
+    // With `by`: of each set of cases, the first of these stacks that it has is what the others are
+    // compared with; NULL at the end. NULL: the first case of the set.
+    const char *const *baseline;
     bool anyway;    // compare what would be refused, and mark it
     plb_verdict_options options;
 } plb_compare_request;

@@ -50,6 +50,10 @@ PLB_API void plb_document_verdict(plb_document *document, plb_tone tone, const c
 // ---------------------------------------------------------------------------- sections
 PLB_API plb_section *plb_document_section(plb_document *document, const char *title);
 PLB_API void plb_section_say(plb_section *section, const char *format, ...) PLB_PRINTF(2);
+// An item of a list; items that follow each other are one list.
+PLB_API void plb_section_item(plb_section *section, const char *format, ...) PLB_PRINTF(2);
+// A command or a piece of a file, as it is typed.
+PLB_API void plb_section_code(plb_section *section, const char *text);
 // A text whose lines stay as they are: a log, a JSON document. Folded in HTML under `title`.
 PLB_API void plb_section_text(plb_section *section, const char *title, const char *text);
 PLB_API void plb_section_figure(plb_section *section, const plb_figure *figure);

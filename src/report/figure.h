@@ -67,8 +67,10 @@ typedef struct plb_figure {
     plb_figure_axis x, y;
     const char *const *category; // BARS, STACK: the bars; HEAT: the columns
     size_t categories;
-    const char *const *row; // HEAT: the rows
+    const int *category_colour; // BARS of one series: as .colour of a series; NULL: all alike
+    const char *const *row;     // HEAT: the rows, the lowest first
     size_t rows;
+    const char *row_title; // HEAT: what the rows are; x.title says it of the columns
     const plb_figure_series *series;
     size_t series_count;
     const char *mark; // what a vertical line at mark_x says; NULL: no line

@@ -26,6 +26,11 @@ enum { PLB_UNIT_BYTES_SHOWN = 32 };
 
 // Three significant digits and the unit; "-" for NaN.
 PLB_API void plb_unit_show(plb_unit unit, double value, char out[PLB_UNIT_BYTES_SHOWN]);
+// A tick of an axis whose largest value is `magnitude`: the ticks of one axis share a unit.
+PLB_API void plb_unit_show_tick(plb_unit unit, double value, double magnitude,
+                                char out[PLB_UNIT_BYTES_SHOWN]);
+// What values of this magnitude are divided by, and what is written behind them; *suffix is static.
+PLB_API double plb_unit_scale(plb_unit unit, double magnitude, const char **suffix);
 // What follows a column's title in CSV: "ns", "bytes", ""; static.
 PLB_API const char *plb_unit_base(plb_unit unit);
 

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/escape.h"
+
+#include <stdint.h>
+#include <string.h>
+
+static const char replacement[] = "\xef\xbf\xbd"; // U+FFFD
+
+// The length of the valid UTF-8 sequence at `p`, 0 if there is none: no overlong forms, no
+// surrogates, nothing beyond U+10FFFF.
+static size_t sequence(const unsigned char *p) {
+    size_t length = *p < 0x80   ? 1
+                    : *p < 0xc2 ? 0
+                    : *p < 0xe0 ? 2
+                    : *p < 0xf0 ? 3
+                    : *p < 0xf5 ? 4
+                                : 0;
+    for (size_t i = 1; i < length; i++) {
+        if ((p[i] & 0xc0) != 0x80) return 0;
+    }
+    if (*p == 0xe0 && p[1] < 0xa0) return 0;
+    if (*p == 0xed && p[1] > 0x9f) return 0;
+    if (*p == 0xf0 && p[1] < 0x90) return 0;
+    if (*p == 0xf4 && p[1] > 0x8f) return 0;
+    return length;
+}
+
+// Controls of the second kind (U+0080 to U+009F) move some terminals' cursors, and marks that turn
+// the direction of writing around make a text look like another one.
+static int is_control(const unsigned char *p, size_t length) {
+    if (length == 1) return *p < 0x20 || *p == 0x7f;
+    if (length == 2) return p[0] == 0xc2 && p[1] < 0xa0;
+    if (length == 3 && p[0] == 0xe2)
+        return (p[1] == 0x80 && p[2] >= 0xaa && p[2] <= 0xae) ||
+               (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9);
+    return 0;
+}
+
+// Hands over one character after the other; `instead` says what is written for it, NULL: itself.
+typedef const char *(*instead_of)(char c);
+
+static void escape(plb_strbuf *out, const char *text, instead_of instead, const char *kept) {
+    for (const unsigned char *p = (const unsigned char *)text; *p;) {
+        size_t length = sequence(p);
+        const char *other = length == 1 ? instead((char)*p) : NULL;
+        if (other)
+            plb_strbuf_append(out, other, strlen(other));
+        else if (!length || (is_control(p, length) && !(length == 1 && strchr(kept, (int)*p))))
+            plb_strbuf_append(out, replacement, 3);
+        else
+            plb_strbuf_append(out, (const char *)p, length);
+        p += length ? length : 1;
+    }
+}
+
+static const char *html_of(char c) {
+    switch (c) {
+    case '&': return "&amp;";
+    case '<': return "&lt;";
+    case '>': return "&gt;";
+    case '"': return "&quot;";
+    case '\'': return "&#39;";
+    default: return NULL;
+    }
+}
+
+void plb_escape_html(plb_strbuf *out, const char *text) {
+    escape(out, text, html_of, "\n\t");
+}
+
+// What means something inside a line of Markdown; @ would call people on some sites.
+static const char *markdown_of(char c) {
+    switch (c) {
+    case '<': return "&lt;";
+    case '>': return "&gt;";
+    case '&': return "&amp;";
+    case '\\': return "\\\\";
+    case '`': return "\\`";
+    case '*': return "\\*";
+    case '_': return "\\_";
+    case '[': return "\\[";
+    case ']': return "\\]";
+    case '#': return "\\#";
+    case '|': return "\\|";
+    case '~': return "\\~";
+    case '$': return "\\$";
+    case '@': return "&#64;";
+    case '\n':
+    case '\t':
+    case '\r': return " ";
+    default: return NULL;
+    }
+}
+
+void plb_escape_markdown(plb_strbuf *out, const char *text) {
+    escape(out, text, markdown_of, "");
+}
+
+static const char *csv_of(char c) {
+    return c == '"' ? "\"\"" : NULL;
+}
+
+// A number that begins with a minus is no formula.
+static int is_formula(const char *text) {
+    if (!strchr("=+-@\t\r", *text) || !*text) return 0;
+    return !(*text == '-' && text[1] >= '0' && text[1] <= '9');
+}
+
+void plb_escape_csv(plb_strbuf *out, const char *text) {
+    const int formula = is_formula(text);
+    if (!formula && !text[strcspn(text, ",\"\r\n")]) {
+        escape(out, text, csv_of, "\t");
+        return;
+    }
+    plb_strbuf_append(out, formula ? "\"'" : "\"", formula ? 2 : 1);
+    escape(out, text, csv_of, "\n\r\t");
+    plb_strbuf_append(out, "\"", 1);
+}
+
+static const char *terminal_of(char c) {
+    return c == '\n' || c == '\t' ? " " : NULL;
+}
+
+void plb_escape_terminal(plb_strbuf *out, const char *text) {
+    escape(out, text, terminal_of, "");
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Texts of others inside HTML, Markdown and CSV: shown as they are, whatever they hold. Bytes that
+// are not UTF-8, and control characters, become U+FFFD.
+#ifndef PLB_REPORT_ESCAPE_H
+#define PLB_REPORT_ESCAPE_H
+
+#include "base/core/strbuf.h"
+
+// For element content and attributes in double quotes.
+PLB_API void plb_escape_html(plb_strbuf *out, const char *text);
+// For a cell of a Markdown table or a paragraph: one line, nothing in it is markup.
+PLB_API void plb_escape_markdown(plb_strbuf *out, const char *text);
+// One field of CSV (RFC 4180), quoted where needed. A text that a spreadsheet would take for a
+// formula gets an apostrophe.
+PLB_API void plb_escape_csv(plb_strbuf *out, const char *text);
+// For a terminal: no control characters, so that no label moves the cursor.
+PLB_API void plb_escape_terminal(plb_strbuf *out, const char *text);
+
+#endif

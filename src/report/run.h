@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run of the store as a document: verdicts in words, times of every stack, what they cost before
+// the first result and in memory, sweeps, warm-up, history, all cases, proof and fingerprint.
+#ifndef PLB_REPORT_RUN_H
+#define PLB_REPORT_RUN_H
+
+#include "report/document.h"
+#include "store/read.h"
+
+// Freed by plb_document_free. `store` is only read (and its cache of summaries filled).
+PLB_API PLB_MUST_USE plb_status plb_report_run(plb_store *store, const plb_run_row *run,
+                                               plb_document **out);
+
+#endif

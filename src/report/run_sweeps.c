@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where batch, size or threads of a run take several values: slices along each, speed-up over
+// threads, and surfaces over batch and size.
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/core/status.h"
+#include "report/palette.h"
+#include "report/run_cases.h"
+
+enum { MOST_STACKS = 12, MOST_VALUES = 64, MOST_FIGURES = 16, LEAST_POINTS = 3 };
+
+static plb_status no_memory(void) {
+    return plb_fail(PLB_ENOMEM, "out of memory for a run's sweeps");
+}
+
+// Cases that differ in the stack and in what is swept.
+typedef struct family {
+    const plb_run_cases *all;
+    const plb_run_case *first;
+    unsigned free_sweeps;
+    const char *stack[MOST_STACKS];
+    int colour[MOST_STACKS];
+    size_t stacks;
+    int64_t value[2][MOST_VALUES]; // of the (first and second) sweep, in ascending order
+    size_t values[2];
+} family;
+
+static void insert(int64_t *values, size_t *count, int64_t value) {
+    size_t at = 0;
+    while (at < *count && values[at] < value) at++;
+    if ((at < *count && values[at] == value) || *count == MOST_VALUES) return;
+    for (size_t i = (*count)++; i > at; i--) values[i] = values[i - 1];
+    values[at] = value;
+}
+
+static void gather(const plb_run_cases *all, const plb_run_case *first, unsigned free_sweeps,
+                   const plb_sweep *sweep, size_t sweeps, family *out) {
+    *out = (family){.all = all, .first = first, .free_sweeps = free_sweeps};
+    for (size_t i = 0; i < all->count; i++) {
+        const plb_run_case *c = &all->item[i];
+        size_t k = 0;
+        if (!plb_run_case_alike(&first->c, &c->c, free_sweeps)) continue;
+        for (size_t n = 0; n < sweeps; n++)
+            insert(out->value[n], &out->values[n], plb_sweep_value(&c->c, sweep[n]));
+        while (k < out->stacks && strcmp(out->stack[k], c->name) != 0) k++;
+        if (k < out->stacks || out->stacks == MOST_STACKS) continue;
+        out->colour[out->stacks] = plb_stack_colour(c->c.stack);
+        out->stack[out->stacks++] = c->name;
+    }
+}
+
+// Whether `c` is the first case of its family, so that each family is drawn once.
+static bool leads(const plb_run_cases *all, const plb_run_case *c, unsigned free_sweeps) {
+    for (const plb_run_case *k = all->item; k < c; k++)
+        if (plb_run_case_alike(&k->c, &c->c, free_sweeps)) return false;
+    return true;
+}
+
+static const plb_run_case *find(const family *f, size_t stack, const plb_sweep *sweep,
+                                size_t sweeps, const int64_t *value) {
+    for (size_t i = 0; i < f->all->count; i++) {
+        const plb_run_case *c = &f->all->item[i];
+        bool fits = strcmp(c->name, f->stack[stack]) == 0 &&
+                    plb_run_case_alike(&f->first->c, &c->c, f->free_sweeps);
+        for (size_t n = 0; fits && n < sweeps; n++)
+            fits = plb_sweep_value(&c->c, sweep[n]) == value[n];
+        if (fits) return c;
+    }
+    return NULL;
+}
+
+// "resnet18 infer, 224×224, 2 threads": the case without what is swept.
+static const char *title_of(const family *f, const char *tail) {
+    const plb_case *c = &f->first->c;
+    char batch[32] = "", size[48] = "", threads[32] = "";
+    if (!(f->free_sweeps & 1u << PLB_SWEEP_BATCH))
+        snprintf(batch, sizeof batch, ", batch %" PRId64, c->batch);
+    if (!(f->free_sweeps & 1u << PLB_SWEEP_SIZE) && c->size)
+        snprintf(size, sizeof size, ", %" PRId64 "×%" PRId64, c->size, c->size);
+    if (!(f->free_sweeps & 1u << PLB_SWEEP_THREADS))
+        snprintf(threads, sizeof threads, ", %" PRId64 " thread%s", c->threads,
+                 c->threads == 1 ? "" : "s");
+    const char *text = plb_arena_printf(f->all->arena, "%s %s%s%s%s: %s", c->model, c->task, batch,
+                                        size, threads, tail);
+    return text ? text : "";
+}
+
+static const char *name_of(const family *f, const char *kind) {
+    const char *text = plb_arena_printf(f->all->arena, "%s-%s-%s-%d", kind, f->first->c.model,
+                                        f->first->c.task, f->first->group + 1);
+    return text ? text : "";
+}
+
+static const char *outcome_of(const plb_run_case *c) {
+    return !c ? NULL : c->ok ? NULL : c->row->outcome ? c->row->outcome : "unfinished";
+}
+
+// ---------------------------------------------------------------------------- slices
+// One stack along one sweep. Over batches: per sample; over threads: as a ratio to one thread.
+static plb_status fill_slice(const family *f, size_t stack, plb_sweep sweep,
+                             plb_figure_series *out) {
+    const size_t n = f->values[0];
+    double *x = plb_arena_alloc(f->all->arena, 4 * (n + 1) * sizeof *x);
+    const char **label = plb_arena_alloc(f->all->arena, (n + 1) * sizeof *label);
+    if (!x || !label) return no_memory();
+    double *y = x + n + 1, *low = y + n + 1, *high = low + n + 1, alone = (double)NAN;
+    for (size_t i = 0; i < n; i++) {
+        const plb_run_case *c = find(f, stack, &sweep, 1, &f->value[0][i]);
+        const bool known = c && c->ok;
+        double divisor = known && sweep == PLB_SWEEP_BATCH ? (double)c->c.batch : 1;
+        x[i] = (double)f->value[0][i];
+        y[i] = known ? c->s.median_ns / divisor : (double)NAN;
+        low[i] = known ? c->s.low_ns / divisor : (double)NAN;
+        high[i] = known ? c->s.high_ns / divisor : (double)NAN;
+        label[i] = outcome_of(c);
+        if (f->value[0][i] == 1) alone = y[i];
+    }
+    for (size_t i = 0; sweep == PLB_SWEEP_THREADS && i < n; i++) {
+        const double slow = high[i], fast = low[i];
+        y[i] = alone / y[i], low[i] = alone / slow, high[i] = alone / fast;
+    }
+    *out = (plb_figure_series){.name = f->stack[stack],
+                               .count = n,
+                               .x = x,
+                               .y = y,
+                               .low = low,
+                               .high = high,
+                               .label = label,
+                               .colour = f->colour[stack]};
+    return PLB_OK;
+}
+
+static plb_status add_ideal(const family *f, plb_figure_series *out) {
+    const size_t n = f->values[0];
+    double *x = plb_arena_alloc(f->all->arena, (n + 1) * sizeof *x);
+    if (!x) return no_memory();
+    for (size_t i = 0; i < n; i++) x[i] = (double)f->value[0][i];
+    *out = (plb_figure_series){.name = "as many times as threads",
+                               .count = n,
+                               .x = x,
+                               .y = x,
+                               .style = PLB_SERIES_DASHED,
+                               .colour = PLB_PALETTE};
+    return PLB_OK;
+}
+
+static plb_status add_slice(const family *f, plb_sweep sweep, plb_section *s) {
+    static const char *const kinds[] = {"over-batch", "over-size", "over-threads"};
+    static const char *const tails[] = {"over the batch", "over the size", "over threads"};
+    static const char *const captions[] = {
+        "Time of one sample. Where a line falls, a larger batch uses the machine better.",
+        "Time of one iteration; height and width of the input grow together.",
+        "How many times faster than one thread; the dashed line is perfect."};
+    plb_figure_series series[MOST_STACKS + 1];
+    size_t count = f->stacks;
+    for (size_t k = 0; k < f->stacks; k++) PLB_TRY(fill_slice(f, k, sweep, &series[k]));
+    if (sweep == PLB_SWEEP_THREADS) PLB_TRY(add_ideal(f, &series[count++]));
+    const char *name = name_of(f, kinds[sweep]);
+    const plb_figure figure = {
+        .kind = PLB_FIGURE_LINES,
+        .name = name,
+        .title = title_of(f, tails[sweep]),
+        .caption = captions[sweep],
+        .command = plb_run_command(f->all, name),
+        .x = {.title = plb_sweep_name(sweep), .unit = PLB_UNIT_COUNT, .log = true},
+        .y = {.title = sweep == PLB_SWEEP_BATCH  ? "time of one sample"
+                       : sweep == PLB_SWEEP_SIZE ? "time of one iteration"
+                                                 : "speed-up",
+              .unit = sweep == PLB_SWEEP_THREADS ? PLB_UNIT_RATIO : PLB_UNIT_NS,
+              .log = true},
+        .series = series,
+        .series_count = count,
+    };
+    plb_section_figure(s, &figure);
+    return PLB_OK;
+}
+
+// ---------------------------------------------------------------------------- surfaces
+static const char *const *texts_of(const family *f, int axis) {
+    const char **texts = plb_arena_alloc(f->all->arena, (f->values[axis] + 1) * sizeof *texts);
+    for (size_t i = 0; texts && i < f->values[axis]; i++) {
+        texts[i] = plb_arena_printf(f->all->arena, "%" PRId64, f->value[axis][i]);
+        if (!texts[i]) return NULL;
+    }
+    return texts;
+}
+
+static plb_status fill_grid(const family *f, size_t stack, plb_figure_series *out) {
+    static const plb_sweep both[] = {PLB_SWEEP_BATCH, PLB_SWEEP_SIZE};
+    const size_t n = f->values[0] * f->values[1];
+    double *y = plb_arena_alloc(f->all->arena, (n + 1) * sizeof *y);
+    const char **label = plb_arena_alloc(f->all->arena, (n + 1) * sizeof *label);
+    if (!y || !label) return no_memory();
+    for (size_t i = 0; i < n; i++) {
+        const int64_t value[] = {f->value[0][i % f->values[0]], f->value[1][i / f->values[0]]};
+        const plb_run_case *c = find(f, stack, both, 2, value);
+        y[i] = c && c->ok ? c->s.median_ns / (double)c->c.batch : (double)NAN;
+        label[i] = outcome_of(c);
+    }
+    *out = (plb_figure_series){.name = f->stack[stack], .count = n, .y = y, .label = label};
+    return PLB_OK;
+}
+
+static plb_status add_surface(const family *f, plb_section *s) {
+    plb_figure_series series[MOST_STACKS];
+    for (size_t k = 0; k < f->stacks; k++) PLB_TRY(fill_grid(f, k, &series[k]));
+    const char *name = name_of(f, "surface");
+    const plb_figure figure = {
+        .kind = PLB_FIGURE_HEAT,
+        .name = name,
+        .title = title_of(f, "over batch and size"),
+        .caption = "Time of one sample. All stacks share one scale of colours.",
+        .command = plb_run_command(f->all, name),
+        .x = {.title = "batch"},
+        .y = {.title = "time of one sample", .unit = PLB_UNIT_NS, .log = true},
+        .category = texts_of(f, 0),
+        .categories = f->values[0],
+        .row = texts_of(f, 1),
+        .rows = f->values[1],
+        .row_title = "size",
+        .series = series,
+        .series_count = f->stacks,
+    };
+    if (!figure.category || !figure.row) return no_memory();
+    plb_section_figure(s, &figure);
+    return PLB_OK;
+}
+
+// ---------------------------------------------------------------------------- all of them
+static plb_section *section_of(plb_document *d, plb_section **section) {
+    if (!*section) *section = plb_document_section(d, "Sweeps");
+    return *section;
+}
+
+static plb_status add_slices(const plb_run_cases *all, plb_document *d, plb_section **section) {
+    size_t figures = 0;
+    for (int k = 0; k < PLB_SWEEPS; k++) {
+        const plb_sweep sweep = (plb_sweep)k;
+        const size_t least = sweep == PLB_SWEEP_THREADS ? 2 : LEAST_POINTS;
+        for (size_t i = 0; i < all->count && figures < MOST_FIGURES; i++) {
+            family f;
+            if (!leads(all, &all->item[i], 1u << k)) continue;
+            gather(all, &all->item[i], 1u << k, &sweep, 1, &f);
+            if (f.values[0] < least) continue;
+            PLB_TRY(add_slice(&f, sweep, section_of(d, section)));
+            figures++;
+        }
+    }
+    return PLB_OK;
+}
+
+plb_status plb_run_add_sweeps(const plb_run_cases *all, plb_document *d) {
+    static const plb_sweep both[] = {PLB_SWEEP_BATCH, PLB_SWEEP_SIZE};
+    const unsigned free_sweeps = 1u << PLB_SWEEP_BATCH | 1u << PLB_SWEEP_SIZE;
+    plb_section *section = NULL;
+    size_t figures = 0;
+    for (size_t i = 0; i < all->count && figures < MOST_FIGURES; i++) {
+        family f;
+        if (!leads(all, &all->item[i], free_sweeps)) continue;
+        gather(all, &all->item[i], free_sweeps, both, 2, &f);
+        if (f.values[0] < 2 || f.values[1] < 2 || f.values[0] * f.values[1] < 6) continue;
+        PLB_TRY(add_surface(&f, section_of(d, &section)));
+        figures++;
+    }
+    return add_slices(all, d, &section);
+}
