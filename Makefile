@@ -30,6 +30,7 @@ run:
 	@$(MAKE) --no-print-directory build
 	@$(BUILD)/plumb $(MAIN_JOB)
 	@$(BUILD)/plumb $(MAIN_COMPARISON)
+	@echo; echo "The report of this run:"; $(BUILD)/plumb report "label:make run"
 
 test test-full:
 	@tools/setup all

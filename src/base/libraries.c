@@ -17,6 +17,9 @@
 #ifdef PLB_HAVE_DNNL
 #include <dnnl.h>
 #endif
+#ifdef PLB_HAVE_CAIRO
+#include <cairo.h>
+#endif
 
 static void dnnl_text(plb_library *library) {
 #ifdef PLB_HAVE_DNNL
@@ -33,6 +36,16 @@ static void curl_text(plb_library *library) {
     library->found = true;
     snprintf(library->version, sizeof library->version, "%s",
              curl_version_info(CURLVERSION_NOW)->version);
+#else
+    (void)library;
+#endif
+}
+
+// As it was built with: the library itself is opened only when a picture is drawn.
+static void cairo_text(plb_library *library) {
+#ifdef PLB_HAVE_CAIRO
+    library->found = true;
+    snprintf(library->version, sizeof library->version, "%s", CAIRO_VERSION_STRING);
 #else
     (void)library;
 #endif
@@ -71,6 +84,7 @@ size_t plb_libraries(plb_library *out) {
         {"libpng", "PNG images", "libpng-dev", true, ""},
         {"zlib", "compressed data sets", "zlib1g-dev", true, ""},
         {"libcurl", "downloading data sets", "libcurl4-openssl-dev", false, ""},
+        {"cairo", "figures as PNG and PDF", "libcairo2-dev", false, ""},
     };
     memcpy(out, known, sizeof known);
     dnnl_text(&out[0]);
@@ -81,5 +95,6 @@ size_t plb_libraries(plb_library *out) {
     snprintf(out[5].version, sizeof out[5].version, "%s", png_get_libpng_ver(NULL));
     snprintf(out[6].version, sizeof out[6].version, "%s", zlibVersion());
     curl_text(&out[7]);
+    cairo_text(&out[8]);
     return sizeof known / sizeof *known;
 }

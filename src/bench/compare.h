@@ -14,7 +14,7 @@ typedef struct plb_compare_request {
     // With `by`: of each set of cases, the first of these stacks that it has is what the others are
     // compared with; NULL at the end. NULL: the first case of the set.
     const char *const *baseline;
-    bool anyway;    // compare what would be refused, and mark it
+    bool anyway; // compare what would be refused, and mark it
     plb_verdict_options options;
 } plb_compare_request;
 

@@ -190,7 +190,7 @@ void plb_put_y_axis(plb_sheet *sheet, const plb_frame *frame, const plb_scale *s
         plb_put_text(sheet->d, frame->left - 6, y + size * 0.35, 1, size, PLB_INK_FAINT, text);
     }
     if (title && *title) {
-        plb_put_text(sheet->d, 4, frame->top - 10, -1, size, PLB_INK_FAINT,
+        plb_put_text(sheet->d, 4, frame->top - 15, -1, size, PLB_INK_FAINT,
                      plb_text_fit(sheet->d, title, size, sheet->d->width - 8));
     }
 }

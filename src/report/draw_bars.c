@@ -45,7 +45,7 @@ static void begin(bars *b, plb_sheet *sheet, double least, double most, bool sta
     *b = (bars){.sheet = sheet};
     b->thick = stacked || f->series_count == 1 ? 18 : 13;
     b->gap = sheet->narrow ? 6 : 9;
-    b->label_room = sheet->narrow ? 0 : fmin(measure_labels(sheet) + 10, width * 0.38);
+    b->label_room = sheet->narrow ? 0 : fmin(measure_labels(sheet) + 12, width * 0.4);
     plb_put_legend(sheet, false);
     b->frame.left = sheet->narrow ? 6 : b->label_room + 4;
     b->frame.right = width - measure_values(sheet, stacked) - 12;
@@ -69,7 +69,7 @@ static void put_label(const bars *b, size_t category, double tall, double *y) {
         s = plb_put_text(sheet->d, 4, *y + sheet->size - 2, -1, sheet->size, PLB_INK_TEXT, text);
         *y += sheet->size + 6;
     } else {
-        const char *text = plb_text_fit(sheet->d, name, sheet->size, b->label_room);
+        const char *text = plb_text_fit(sheet->d, name, sheet->size, b->label_room - 8);
         s = plb_put_text(sheet->d, b->frame.left - 8, *y + tall / 2 + sheet->size * 0.35, 1,
                          sheet->size, PLB_INK_TEXT, text);
     }

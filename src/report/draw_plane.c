@@ -74,7 +74,7 @@ static void begin(plane *p, plb_sheet *sheet) {
         p->x.low = f->x.zero ? fmin(x.least, 0) : x.least, p->x.high = x.most;
     p->frame.left = plb_tick_width(&p->y, sheet->size - 1) + 14;
     p->frame.right = sheet->d->width - 14;
-    p->frame.top = sheet->y + (f->y.title && *f->y.title ? sheet->size + 12 : 4) +
+    p->frame.top = sheet->y + (f->y.title && *f->y.title ? sheet->size + 17 : 4) +
                    (f->mark ? sheet->size + 2 : 0);
     p->frame.bottom = p->frame.top + (sheet->narrow ? 210 : 290);
     p->x.from = p->frame.left + (areas ? 0 : 8), p->x.to = p->frame.right - (areas ? 0 : 8);

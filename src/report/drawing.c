@@ -58,11 +58,12 @@ plb_shape *plb_put_text(plb_drawing *d, double x, double y, int anchor, double s
     return s;
 }
 
-// Widths in thousandths of the font size, a little more than common sans-serif fonts have.
+// Widths in font sizes, a little more than common sans-serif fonts have.
 static double width_of(unsigned char c) {
     if (strchr("iljI.,:;'|!`", c)) return 0.31;
     if (strchr("frt()[]/\\- \"", c)) return 0.39;
-    if (strchr("mwMW%@", c)) return 0.93;
+    if (strchr("mwMW%@", c)) return 0.98;
+    if (strchr("<>=+~&#^", c)) return 0.84;
     if (c >= 'A' && c <= 'Z') return 0.70;
     return 0.61;
 }

@@ -100,10 +100,10 @@ static const char *csv_of(char c) {
     return c == '"' ? "\"\"" : NULL;
 }
 
-// A number that begins with a minus is no formula.
+// A number that begins with a minus is no formula, and neither is a minus alone.
 static int is_formula(const char *text) {
     if (!strchr("=+-@\t\r", *text) || !*text) return 0;
-    return !(*text == '-' && text[1] >= '0' && text[1] <= '9');
+    return !(*text == '-' && (!text[1] || (text[1] >= '0' && text[1] <= '9')));
 }
 
 void plb_escape_csv(plb_strbuf *out, const char *text) {

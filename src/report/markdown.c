@@ -31,18 +31,19 @@ static void put_cell(plb_strbuf *out, const plb_part_column *column, const plb_p
     put_escaped(out, " ", shown, " |");
 }
 
-static void put_table(plb_strbuf *out, const plb_table *t) {
+static void put_table(plb_strbuf *out, const plb_table *t, bool caption) {
     const size_t rows = t->columns ? t->cells / t->columns : 0;
     const bool fold = rows >= FOLD_FROM;
     if (fold) {
         put(out, "<details><summary>");
         plb_escape_html(out, t->caption ? t->caption : t->name);
         plb_strbuf_printf(out, " (%zu rows)</summary>\n\n", rows);
-    } else if (t->caption) {
+    } else if (caption && t->caption) {
         put_escaped(out, "**", t->caption, "**\n\n");
     }
     put(out, "|");
-    for (size_t i = 0; i < t->columns; i++) put_escaped(out, " ", t->column[i].title, " |");
+    for (size_t i = 0; i < t->columns; i++)
+        put_escaped(out, " ", *t->column[i].title ? t->column[i].title : "name", " |");
     put(out, "\n|");
     for (size_t i = 0; i < t->columns; i++)
         put(out, t->column[i].kind == PLB_COLUMN_NUMBER ? "--:|" : "---|");
@@ -73,7 +74,7 @@ static plb_status put_figure(plb_strbuf *out, const plb_document *d, const plb_f
     const plb_table *table = arena ? plb_figure_table(f, arena) : NULL;
     put_escaped(out, "### ", f->title, "\n\n");
     if (f->caption) put_escaped(out, "", f->caption, "\n\n");
-    if (table) put_table(out, table);
+    if (table) put_table(out, table, false);
     if (command) put_code(out, command);
     plb_arena_free(arena);
     return table ? PLB_OK : plb_fail(PLB_ENOMEM, "out of memory for a figure's table");
@@ -91,7 +92,7 @@ static plb_status put_part(plb_strbuf *out, const plb_document *d, const plb_par
         put_code(out, p->text);
         return PLB_OK;
     case PLB_PART_FIGURE: return put_figure(out, d, p->figure);
-    case PLB_PART_TABLE: put_table(out, p->table); return PLB_OK;
+    case PLB_PART_TABLE: put_table(out, p->table, true); return PLB_OK;
     }
     return PLB_OK;
 }

@@ -16,11 +16,11 @@ static const colour colours[PLB_INK_SERIES + PLB_PALETTE + 1] = {
     [PLB_INK_WASH] = {0xeef1f4, 0x262f38, "w"},
     [PLB_INK_PAPER] = {0xffffff, 0x161c22, "p"},
     [PLB_INK_SERIES + 1] = {0x0b5fa5, 0x5aa9f0, "s1"},
-    [PLB_INK_SERIES + 2] = {0xd1490b, 0xff8a4c, "s2"},
+    [PLB_INK_SERIES + 2] = {0xb93a06, 0xff7a3c, "s2"},
     [PLB_INK_SERIES + 3] = {0x2a8a57, 0x5ccb93, "s3"},
-    [PLB_INK_SERIES + 4] = {0x6a4fb3, 0xb09cf2, "s4"},
-    [PLB_INK_SERIES + 5] = {0xc07600, 0xf2b54a, "s5"},
-    [PLB_INK_SERIES + 6] = {0xc2569b, 0xe79bd0, "s6"},
+    [PLB_INK_SERIES + 4] = {0x9579e2, 0xc9b6ff, "s4"},
+    [PLB_INK_SERIES + 5] = {0xc88100, 0xf5c65a, "s5"},
+    [PLB_INK_SERIES + 6] = {0xc2569b, 0xe080c4, "s6"},
     [PLB_INK_SERIES + 7] = {0x4293cc, 0x9cd0f5, "s7"},
     [PLB_INK_SERIES + 8] = {0x7a5c3e, 0xc9a67e, "s8"},
     [PLB_INK_SERIES + 9] = {0x8f1d3f, 0xf0708f, "s9"},
@@ -79,5 +79,5 @@ static double luminance(uint32_t rgb) {
 plb_ink plb_ink_over(uint32_t rgb) {
     double l =
         luminance(rgb); // contrast with white: 1.05 / (l + 0.05); with black: (l + 0.05) / 0.05
-    return PLB_INK_RGB((l + 0.05) * (l + 0.05) < 1.05 * 0.05 ? 0xffffff : 0x101418);
+    return PLB_INK_RGB((l + 0.05) * (l + 0.05) < 1.05 * 0.05 ? 0xffffff : 0x000000);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The colours of all figures and pages. A paint is a role, which becomes another colour on a dark
 // page, or a fixed colour (cells of heat maps). Series colours keep apart for readers who do not
-// see red or green, by lightness as well as hue (tests/report/test_palette.c), and no figure tells
+// see red or green, by lightness as well as hue (tests/report/test_report.c), and no figure tells
 // series apart by colour alone.
 #ifndef PLB_REPORT_PALETTE_H
 #define PLB_REPORT_PALETTE_H

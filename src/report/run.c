@@ -25,7 +25,7 @@ static void set_head(const plb_run_cases *cases, plb_document *d) {
         plb_unit_show(PLB_UNIT_SECONDS, (double)(run->ended_ms - run->began_ms) / 1000, duration);
         snprintf(took, sizeof took, ", took %s", duration);
     }
-    plb_document_set_subtitle(d, "%s%s, %s%s%s", began, took, processor ? processor : "",
+    plb_document_set_subtitle(d, "%s%s, %s%s%.12s", began, took, processor ? processor : "",
                               run->git ? ", revision " : "", run->git ? run->git : "");
     plb_document_set_command(d, run->command && *run->command ? run->command : NULL);
     json_decref(machine);

@@ -9,7 +9,7 @@
 
 #include "report/run_cases.h"
 
-enum { MOST_SENTENCES = 12 };
+enum { MOST_SENTENCES = 12, MOST_UNSURE = 3 };
 
 static plb_tone tone_of(plb_verdict verdict) {
     switch (verdict) {
@@ -36,7 +36,7 @@ static void say_pair(const plb_run_cases *all, plb_document *d, const plb_run_ca
                              "%s against %s%s%s%s: %.2f times as long, but anything from %.2f to "
                              "%.2f fits%s%s.",
                              c->name, g->floor->name, of, title, end, k->ratio, k->low, k->high,
-                             *need ? "; for a verdict: " : "", need);
+                             *need ? "; a verdict " : "", need);
         return;
     }
     plb_document_verdict(d, tone_of(k->verdict), plb_verdict_name(k->verdict),
@@ -94,6 +94,32 @@ static void say_tallies(const plb_run_cases *all, plb_document *d) {
     }
 }
 
+static bool is_unsure(const plb_run_case *c) {
+    return c->pair && !isnan(c->pair->comparison.ratio) &&
+           c->pair->comparison.verdict == PLB_VERDICT_UNSURE;
+}
+
+static size_t count_unsure(const plb_run_cases *all) {
+    size_t count = 0;
+    for (size_t i = 0; i < all->count; i++) count += is_unsure(&all->item[i]);
+    return count;
+}
+
+// Many comparisons without a verdict in one sentence, with what the first of them needs.
+static void say_unsure(const plb_run_cases *all, plb_document *d, size_t unsure) {
+    for (size_t i = 0; i < all->count; i++) {
+        char need[256];
+        if (!is_unsure(&all->item[i])) continue;
+        plb_comparison_need(&all->item[i].pair->comparison, need, sizeof need);
+        plb_document_verdict(d, PLB_TONE_UNSURE, "UNSURE",
+                             "%zu comparisons have no verdict yet; the first one (%s against %s) "
+                             "%s. The table of all cases has their ratios.",
+                             unsure, all->item[i].name, all->group[all->item[i].group].floor->name,
+                             *need ? need : "needs more samples");
+        return;
+    }
+}
+
 static void say_comparisons(const plb_run_cases *all, plb_document *d) {
     size_t pairs = 0;
     for (size_t i = 0; i < all->count; i++) pairs += all->item[i].pair != NULL;
@@ -103,12 +129,15 @@ static void say_comparisons(const plb_run_cases *all, plb_document *d) {
     }
     static const plb_verdict order[] = {PLB_VERDICT_SLOWER, PLB_VERDICT_FASTER, PLB_VERDICT_SAME,
                                         PLB_VERDICT_UNSURE};
-    for (int k = 0; k < 4; k++) {
+    const size_t unsure = count_unsure(all);
+    const int verdicts = unsure > MOST_UNSURE ? 3 : 4;
+    for (int k = 0; k < verdicts; k++) {
         for (size_t i = 0; i < all->count; i++) {
             const plb_run_case *c = &all->item[i];
             if (c->pair && c->pair->comparison.verdict == order[k]) say_pair(all, d, c);
         }
     }
+    if (verdicts == 3) say_unsure(all, d, unsure);
 }
 
 // ---------------------------------------------------------------------------- proof and outcomes

@@ -33,7 +33,7 @@ static void add_columns(plb_table *t) {
         {"high", PLB_COLUMN_NUMBER, PLB_UNIT_NS},
         {"× floor", PLB_COLUMN_NUMBER, PLB_UNIT_RATIO},
         {"verdict", PLB_COLUMN_TEXT, PLB_UNIT_NONE},
-        {"samples/s", PLB_COLUMN_NUMBER, PLB_UNIT_PER_SECOND},
+        {"throughput", PLB_COLUMN_NUMBER, PLB_UNIT_PER_SECOND},
         {"starts", PLB_COLUMN_NUMBER, PLB_UNIT_COUNT},
         {"warm-up", PLB_COLUMN_NUMBER, PLB_UNIT_COUNT},
         {"load", PLB_COLUMN_NUMBER, PLB_UNIT_NS},

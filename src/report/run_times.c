@@ -209,15 +209,17 @@ static plb_status add_memory(const plb_run_cases *all, const plb_run_case *const
     for (int k = 0; k < 3; k++) {
         bool any = false;
         double *y = plb_arena_alloc(all->arena, (n + 1) * sizeof *y);
-        if (!y) return no_memory();
+        const char **label = plb_arena_alloc(all->arena, (n + 1) * sizeof *label);
+        if (!y || !label) return no_memory();
         for (size_t i = 0; i < n; i++) {
             category[i] = name_bar(all, list[i]);
             y[i] = memory_of(list[i], k);
+            label[i] = "unknown";
             any |= !isnan(y[i]);
         }
         if (any) {
-            series[kinds++] =
-                (plb_figure_series){.name = names[k], .count = n, .y = y, .colour = k + 1};
+            series[kinds++] = (plb_figure_series){
+                .name = names[k], .count = n, .y = y, .label = label, .colour = k + 1};
         }
     }
     if (!kinds) return PLB_OK;

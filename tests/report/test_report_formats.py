@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`plumb report` in every form that needs no browser: Markdown, CSV, SVG, PNG, PDF, terminal."""
+import csv
+import io
+import json
+import os
+import pathlib
+import pty
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+import zlib
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import samples  # noqa: E402
+from samples import plumb  # noqa: E402
+
+
+class Skip(Exception):
+    """A test that cannot run here, with its reason."""
+
+
+def rows_of(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_csv(folder, path):
+    first = rows_of(plumb("report", path, "--format", "csv"))  # the first table
+    assert len(first) == 20 and first[0] == {"name": "row 00", "time ns": "500000",
+                                             "remark": "text 0"}
+    assert first[3]["remark"] == "-"
+    bars = rows_of(plumb("report", path, "--format", "csv", "--part", "bars"))
+    assert [row["low ns"] for row in bars] == ["280000", "2500000", ""]
+    assert bars[2]["name"] == samples.EVIL and bars[2]["time ns"] == "oom"
+    grid = rows_of(plumb("report", path, "--format", "csv", "--part", "surface"))
+    assert len(grid) == 2 * 3 * 4 and grid[-1]["series"] == samples.EVIL
+    cell = next(r for r in grid if r["size"] == "64" and r["batch"] == "8")
+    assert abs(float(cell["time ns"]) - 0.1 * 64 / (1 + 8 / 9) * 1e6) < 1
+    plumb("report", path, "-o", folder / "t.csv", "--part", "accuracy")
+    accuracy = rows_of((folder / "t.csv").read_text())
+    assert [r["accuracy"] for r in accuracy[:2]] == ["0.4", "0.55"]
+    assert [r["low"] for r in accuracy[:2]] == ["0.38", "0.53"]
+
+
+def test_formula_is_a_text(folder, _path):
+    path = folder / "formula.json"
+    path.write_text(json.dumps({"document": "report", "version": 1, "title": "t", "sections": [
+        {"title": "s", "blocks": [{"kind": "table", "columns": [{"name": "n", "type": "text"}],
+                                   "rows": [["=cmd()"], ["-3"], ["@x"]]}]}]}))
+    assert rows_of(plumb("report", path, "--format", "csv")) == [
+        {"n": "'=cmd()"}, {"n": "-3"}, {"n": "'@x"}]
+
+
+def test_markdown(_folder, path):
+    text = plumb("report", path, "--format", "md")
+    marked = "\n".join(line for line in text.splitlines() if not line.startswith("    "))
+    assert "<script>" not in marked and "<img" not in marked and "[x](" not in marked
+    assert "- **reproduced**: The gap narrows." in text
+    assert "| plumb-plan | 300 µs | 280 µs | 320 µs |" in text
+    assert "    plumb study levels --part accuracy\n" in text
+    for line in text.splitlines():  # a bar in a label does not end its cell
+        if line.startswith("| plumb"):
+            assert len(re.findall(r"(?<!\\)\|", line)) == 5, line
+
+
+def test_svg(folder, path):
+    written = plumb("report", path, "-o", folder / "f.svg").split()
+    assert len(written) == 7 and str(folder / "f-surface.svg") in written
+    for file in written:
+        root = xml.etree.ElementTree.parse(file).getroot()
+        width, height = float(root.get("width")), float(root.get("height"))
+        assert width == 720 and 100 < height < 2000, (file, width, height)
+    texts = [t.text for t in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert samples.EVIL[:10] in " ".join(texts) and "oom" in texts
+    alone = plumb("report", path, "-o", folder / "one.svg", "--part", "bars").split()
+    assert alone == [str(folder / "one.svg")]
+
+
+def pixels(data):
+    """Width, height and the raw rows of an 8-bit PNG without interlacing."""
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height, depth, kind = struct.unpack(">IIBB", data[16:26])
+    assert depth == 8 and kind == 2
+    at, packed = 8, b""
+    while at < len(data):
+        length, name = struct.unpack(">I4s", data[at:at + 8])
+        packed += data[at + 8:at + 8 + length] if name == b"IDAT" else b""
+        at += length + 12
+    return width, height, zlib.decompress(packed)
+
+
+def picture(folder, path, *words):
+    run = subprocess.run([samples.PLUMB, "report", path, *map(str, words)], capture_output=True,
+                         text=True, timeout=60, check=False)
+    if run.returncode == 3 and "libcairo" in run.stderr:
+        raise Skip("no cairo (Debian: libcairo2-dev)")
+    assert run.returncode == 0, run.stderr
+    return run.stdout.split()
+
+
+def test_png(folder, path):
+    written = picture(folder, path, "-o", folder / "f.png")
+    assert len(written) == 7
+    for file in written:
+        width, height, raw = pixels(pathlib.Path(file).read_bytes())
+        assert width == 1440 and height > 200 and len(raw) == height * (1 + 3 * width)
+        assert len(set(raw)) > 20, file  # something is drawn
+
+
+def test_pdf(folder, path):
+    picture(folder, path, "-o", folder / "f.pdf")
+    data = (folder / "f.pdf").read_bytes()
+    assert data.startswith(b"%PDF-") and data.rstrip().endswith(b"%%EOF")
+    found = len(re.findall(rb"/Type\s*/Page\b", data))
+    streams = b"".join(zlib.decompress(s) for s in re.findall(
+        rb"stream\r?\n(x.*?)\r?\nendstream", data, re.S) if s[:1] == b"x")
+    assert found + len(re.findall(rb"/Type\s*/Page\b", streams)) == 7
+
+
+def test_terminal(_folder, path):
+    text = plumb("report", path, "--plot")
+    assert "\x1b" not in text
+    assert "█" in text and "┤" in text and "●" in text and "oom" in text
+    assert any(0x2800 < ord(c) < 0x2900 for c in text)
+    assert max(len(line) for line in text.splitlines() if "<img" not in line) <= 100
+
+
+def in_terminal(path, **environment):
+    """What the program prints to a terminal."""
+    output = []
+    keys = {**os.environ, "TERM": "xterm-256color", **environment}
+    child, master = pty.fork()
+    if child == 0:
+        os.execve(samples.PLUMB, [samples.PLUMB, "report", str(path), "--plot"],
+                  {k: v for k, v in keys.items() if v is not None})
+    while True:
+        try:
+            data = os.read(master, 1 << 16)
+        except OSError:
+            break
+        if not data:
+            break
+        output.append(data)
+    assert os.waitpid(child, 0)[1] == 0
+    os.close(master)
+    return b"".join(output).decode()
+
+
+def test_colours(_folder, path):
+    assert "\x1b[38;5;" in in_terminal(path, NO_COLOR=None)
+    for off in ({"NO_COLOR": "1"}, {"TERM": "dumb", "NO_COLOR": None}):
+        assert "\x1b" not in in_terminal(path, **off)
+
+
+def test_control_characters(folder, _path):
+    path = folder / "control.json"
+    path.write_text(json.dumps({"document": "report", "version": 1, "title": "a\u001b[31mb\u202ec",
+                                "sections": [{"title": "s\u0007", "blocks": []}]}))
+    for words in (["--plot"], ["--format", "md"]):
+        assert plumb("report", path, *words).startswith(("a\ufffd", "# a\ufffd"))
+        assert not set(plumb("report", path, *words)) & set("\x1b\x07\u202e")
+
+
+def test_bad_files(folder, path):
+    good = json.loads(path.read_text())
+    for change, words in (
+            ({"version": 2}, "version: expected 1"),
+            ({"document": "run"}, "document: expected report"),
+            ({"sections": [{"blocks": [{"kind": "film"}]}]}, "section 1, block 1: kind: expected"),
+            ({"sections": [{"blocks": [{"kind": "figure", "type": "pie"}]}]}, "type: expected"),
+            ({"sections": [{"blocks": [{"kind": "figure", "type": "bars", "categories": ["a"],
+                                        "series": [{"values": [1, 2]}]}]}]},
+             "expected 1 values, found 2"),
+            ({"sections": [{"blocks": [{"kind": "table", "columns": [{"name": "a"}, {"name": "b"}],
+                                        "rows": [[1]]}]}]}, "rows: expected one cell")):
+        broken = folder / "broken.json"
+        broken.write_text(json.dumps({**good, **change}))
+        run = subprocess.run([samples.PLUMB, "report", broken, "--format", "md"],
+                             capture_output=True, text=True, timeout=60, check=False)
+        assert run.returncode == 2 and words in run.stderr, (words, run.stderr)
+    broken.write_text('{"document": "report",\n oops')
+    run = subprocess.run([samples.PLUMB, "report", broken], capture_output=True, text=True,
+                         timeout=60, check=False)
+    assert run.returncode == 2 and "line 2" in run.stderr
+    run = subprocess.run([samples.PLUMB, "report", path, "--format", "csv", "--part", "none"],
+                         capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 2 and "surface" in run.stderr, run.stderr
+
+
+def test_run_of_store(folder, _path):
+    db = folder / "plumb.db"
+    draw = samples.generator()
+    for _ in range(3):  # a history, without which nothing is called slower
+        number = samples.add(db, folder, samples.small_run(draw))
+    environment = {**os.environ, "XDG_DATA_HOME": str(folder / "data")}
+    printed = plumb("report", "--db", db, env=environment).strip()
+    assert printed == str(folder / f"data/plumb/reports/run-{number}.html")
+    files = json.loads(plumb("report", "small", "--db", db, "--json", env=environment))
+    assert files["files"] == [printed] and files["document"] == "report"
+    cases = rows_of(plumb("report", number, "--db", db, "--format", "csv"))
+    assert len(cases) == 19
+    eager = next(r for r in cases if r["stack"] == "torch-eager" and r["batch"] == "8")
+    assert eager["verdict"] == "SLOWER" and 4.8 < float(eager["× floor"]) < 5.2
+    assert abs(float(eager["throughput 1/s"]) * float(eager["time ns"]) / 8e9 - 1) < 1e-6
+    broken = next(r for r in cases if r["outcome"] == "crash")
+    assert broken["time ns"] == "" and broken["stack"] == "onnxruntime"
+    grid = rows_of(plumb("report", number, "--db", db, "--format", "csv", "--part",
+                         next(p for p in parts(number, db) if p.startswith("surface"))))
+    assert {r["batch"] for r in grid} >= {"1", "8", "16", "32"}
+
+
+def parts(number, db):
+    run = subprocess.run([samples.PLUMB, "report", str(number), "--db", db, "--format", "csv",
+                          "--part", "?"], capture_output=True, text=True, timeout=60, check=False)
+    return run.stderr.split("it has:")[1].split()
+
+
+def main():
+    tests = [f for name, f in globals().items() if name.startswith("test_") and callable(f)]
+    passed = failed = skipped = 0
+    with tempfile.TemporaryDirectory(prefix="plumb-test-") as name:
+        folder = pathlib.Path(name)
+        path = folder / "all.json"
+        path.write_text(json.dumps(samples.document()), encoding="utf-8")
+        for test in tests:
+            try:
+                test(folder, path)
+                passed += 1
+            except Skip as reason:
+                skipped += 1
+                print(f"skipped {test.__name__}: {reason}")
+            except Exception as error:  # pylint: disable=broad-except
+                failed += 1
+                print(f"FAILED  {test.__name__}: {type(error).__name__}: {error}", file=sys.stderr)
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
