@@ -69,7 +69,7 @@ extern const size_t plb_common_flag_count;
         {FLAG("math", CHOICE, math), .value = "f32|tf32", .fallback = "f32",                 \
          .help = "how a device multiplies f32"},                                             \
         {FLAG("tune-time", INT, tune_seconds), .value = "S", .min = 1, .max = 3600,          \
-         .help = "seconds for timing kernels that are new; default 20 on a device"},         \
+         .help = "seconds for timing new kernels; on a device 20"},                          \
     {                                                                                        \
         FLAG("autocast", CHOICE, autocast), .value = "none|bf16|f16", .fallback = "none",    \
                                             .help = "mixed precision: matrix ops in 16 bits" \

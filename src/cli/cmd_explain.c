@@ -38,7 +38,7 @@ static const plb_flag flags[] = {
      .help = "runs to take the shortest times of"},
     PLB_DEVICE_FLAGS,
     {FLAG("recompute", SWITCH, recompute),
-     .help = "on a device: less memory, by computing again what is cheap to compute"},
+     .help = "on a device: save memory by computing again what is cheap"},
     {FLAG("no-winograd", SWITCH, no_winograd), .help = "no Winograd convolutions"},
     {FLAG("no-fusion", SWITCH, no_fusion), .help = "leave every op as it was built"},
     {FLAG("deterministic", SWITCH, deterministic),

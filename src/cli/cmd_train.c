@@ -65,7 +65,7 @@ static const plb_flag flags[] = {
     PLB_DEVICE_FLAGS,
     {FLAG("sync", SWITCH, sync), .help = "wait after each op, so that errors name it"},
     {FLAG("recompute", SWITCH, recompute),
-     .help = "on a device: less memory, by computing again what is cheap to compute"},
+     .help = "on a device: save memory by computing again what is cheap"},
     {FLAG("no-winograd", SWITCH, no_winograd), .help = "no Winograd convolutions"},
     {FLAG("deterministic", SWITCH, deterministic),
      .help = "choose kernels by rule and not by timing"},
