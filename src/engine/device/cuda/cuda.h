@@ -80,6 +80,8 @@ void plb_cuda_cache_write(const char *name, const void *bytes, size_t size_bytes
 // toolkits, and in those of PyTorch's wheels. NULL when it is nowhere. Stays open.
 void *plb_cuda_open_library(const char *const *names);
 
+// Opens and starts NVIDIA's libraries for `device` in the background, once a process (preload.c).
+void plb_cuda_preload(plb_device *device);
 // The libraries and the driver by number, as plb_backend.library (libraries.c).
 bool plb_cuda_library(int index, const char **out_name, const char **out_version);
 // "13.0"; NULL where NVRTC is missing.

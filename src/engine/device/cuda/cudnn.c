@@ -108,6 +108,12 @@ plb_status plb_cudnn_handle(plb_device *device, cudnnHandle_t *out) {
     return handle_of(device, makers, out);
 }
 
+void plb_cudnn_preload(plb_device *device) {
+    cudnnHandle_t handle;
+    (void)!handle_of(device, makers, &handle);
+    (void)!handle_of(device, runners, &handle);
+}
+
 // ---------------------------------------------------------------------------- descriptors
 void plb_cudnn_descriptor_free(descriptor d) {
     if (d) lib.descriptor_destroy(d);

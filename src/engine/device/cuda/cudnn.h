@@ -22,6 +22,9 @@ const char *plb_cudnn_version(void);
 // A handle for making plans on `device`; owned here, one a device.
 PLB_MUST_USE plb_status plb_cudnn_handle(plb_device *device, cudnnHandle_t *out);
 
+// Makes the handles of `device` now, if the library is there.
+void plb_cudnn_preload(plb_device *device);
+
 // Another one, for a thread that makes plans beside others: never freed.
 PLB_MUST_USE plb_status plb_cudnn_handle_new(plb_device *device, cudnnHandle_t *out);
 

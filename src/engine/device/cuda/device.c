@@ -84,6 +84,7 @@ plb_status plb_cuda_open(int index, plb_device **out) {
     plb_device *d = &devices[index];
     plb_status status = d->users ? plb_cuda_enter(d) : open_first(index, d);
     if (!status) d->users++;
+    if (!status) plb_cuda_preload(d);
     pthread_mutex_unlock(&lock);
     if (!status) *out = d;
     return status ? plb_fail_context(status, "cuda:%d", index) : PLB_OK;

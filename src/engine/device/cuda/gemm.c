@@ -107,6 +107,11 @@ static plb_status handle_of(plb_device *device, cublasLtHandle_t *out) {
     return status;
 }
 
+void plb_gemm_preload(plb_device *device) {
+    cublasLtHandle_t handle;
+    (void)!handle_of(device, &handle);
+}
+
 // ---------------------------------------------------------------------------- descriptions
 enum { MAX_RESULTS = 32, ALIGNMENT = 16 };
 static const size_t workspace_limit_bytes = (size_t)32 << 20;

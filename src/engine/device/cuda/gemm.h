@@ -10,6 +10,8 @@
 
 // NULL when the library can be used, else why not.
 const char *plb_gemm_missing(void);
+// Makes the handle of `device` now, if the library is there.
+void plb_gemm_preload(plb_device *device);
 const char *plb_gemm_version(void); // "cublaslt130100", or "no-cublaslt"
 
 typedef struct plb_gemm_spec {

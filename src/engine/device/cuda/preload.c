@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// NVIDIA's libraries take half a second to open and to start. A thread does that while the first
+// model is still being built; who needs one before it is ready waits for it, as for any other.
+#include <stdlib.h>
+
+#include "engine/device/cuda/cudnn.h"
+#include "engine/device/cuda/gemm.h"
+
+static pthread_t thread;
+
+static void *preload(void *context) {
+    plb_device *device = context;
+    plb_cudnn_preload(device);
+    plb_gemm_preload(device);
+    (void)plb_cuda_has_nvrtc();
+    return NULL;
+}
+
+// A library must not be opened while the process is being taken down.
+static void finish(void) {
+    pthread_join(thread, NULL);
+}
+
+void plb_cuda_preload(plb_device *device) {
+    static bool begun;
+    if (begun) return;
+    begun = true;
+    if (pthread_create(&thread, NULL, preload, device)) return; // opened when they are needed
+    if (atexit(finish)) finish();
+}
