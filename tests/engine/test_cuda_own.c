@@ -7,6 +7,7 @@
 #include "device_case.h"
 #include "engine/graph/graph.h"
 #include "plumb/plumb.h"
+#include "plumb/step.h"
 
 static test_device device;
 static char missing[256]; // why there is none
@@ -150,7 +151,27 @@ static void resampling(plb_graph *g, plb_dtype dtype) {
     finish(g, plb_interpolate(g, x, &attrs), &x, 1);
 }
 
+static void conv(plb_graph *g, plb_dtype dtype, plb_shape x_shape, plb_shape w_shape, int64_t pad) {
+    plb_value x = input(g, "x", dtype, x_shape), w = input(g, "w", dtype, w_shape);
+    plb_value bias = input(g, "beta", dtype, plb_shape_of(w_shape.dim[0]));
+    const plb_conv_attrs attrs = {.pad_begin = {pad, pad}, .pad_end = {pad, pad}};
+    plb_value y = plb_relu(g, plb_conv(g, x, w, bias, &attrs));
+    finish(g, y, (plb_value[]){x, w, bias}, 3);
+}
+static void conv_digits(plb_graph *g, plb_dtype dtype) {
+    conv(g, dtype, plb_shape_of(64, 1, 28, 28), plb_shape_of(10, 1, 5, 5), 0);
+}
+static void conv_digits_inner(plb_graph *g, plb_dtype dtype) {
+    conv(g, dtype, plb_shape_of(64, 10, 12, 12), plb_shape_of(20, 10, 5, 5), 0);
+}
+static void conv_small_padded(plb_graph *g, plb_dtype dtype) {
+    conv(g, dtype, plb_shape_of(17, 7, 9, 11), plb_shape_of(5, 7, 3, 3), 1);
+}
+
 static const own_case cases[] = {
+    {"convolution of digits", conv_digits, 64, true},
+    {"inner convolution of digits", conv_digits_inner, 64, true},
+    {"convolution of small images, padded", conv_small_padded, 64, true},
     {"norm and relu", norm_relu, 64, false},
     {"norm, residual and relu", norm_residual, 64, false},
     {"norm, odd channels", norm_odd, 64, false},
@@ -234,6 +255,66 @@ static void large_cases_agree_with_the_reference(void) {
         for (int d = 0; d < (cases[i].f32_only ? 1 : 3); d++) {
             run_case(&cases[i], dtypes[d], false);
         }
+    }
+}
+
+// ---------------------------------------------------------------------------- many updates at once
+// Parameters of these sizes, whose updates make one launch; 4096 is what a piece of it holds.
+static const int64_t sizes[] = {1, 7, 64, 4095, 4096, 4097, 100003};
+enum { SIZES = sizeof sizes / sizeof *sizes, UPDATES = 3 };
+
+static void build_updates(plb_model *model, const char *optimizer, plb_graph **out) {
+    plb_value loss = PLB_NONE;
+    plb_step_options step;
+    CHECK_OK(plb_step_options_for(optimizer, &step));
+    step.sgd.momentum = 0.9, step.sgd.weight_decay = step.adam.weight_decay = 0.1;
+    CHECK_OK(plb_model_program(model, "train", out));
+    for (int i = 0; i < SIZES; i++) {
+        const plb_type type = {PLB_F32, plb_shape_of(sizes[i])};
+        char name[16];
+        int variable = -1;
+        snprintf(name, sizeof name, "w%d", i);
+        CHECK_OK(plb_model_variable(model, name, &type, PLB_ROLE_PARAMETER,
+                                    (plb_init){PLB_INIT_NORMAL, 0, 1}, &variable));
+        plb_value w = plb_read(*out, variable);
+        plb_value term = plb_sum(*out, plb_sin(*out, w), 0, false);
+        loss = loss == PLB_NONE ? term : plb_add(*out, loss, term);
+    }
+    CHECK_OK(plb_train_step(*out, loss, &step));
+}
+
+static void run_updates(const char *optimizer, const char *device_name, plb_model *model) {
+    plb_graph *g = NULL;
+    plb_plan *plan = NULL;
+    const plb_plan_options options = {.device = device_name, .threads = 1, .no_tuning = true};
+    build_updates(model, optimizer, &g);
+    CHECK_OK(plb_model_init(model, 5));
+    CHECK_OK(plb_plan_new(g, &options, &plan));
+    for (int i = 0; i < UPDATES; i++) CHECK_OK(plb_plan_run(plan));
+    if (device_name) {
+        CHECK_SAY(strstr(plb_plan_report(plan), "merge: "), "%s", plb_plan_report(plan));
+    }
+    plb_plan_free(plan);
+}
+
+static void updates_together_are_those_one_by_one(void) {
+    static const char *const optimizers[] = {"sgd", "adam", "adamw"};
+    if (!device.device) SKIP(missing);
+    for (int o = 0; o < 3; o++) {
+        plb_model *here = plb_model_new(), *there = plb_model_new();
+        run_updates(optimizers[o], NULL, here);
+        run_updates(optimizers[o], "cuda", there);
+        for (int v = 0; v < plb_model_variable_count(here); v++) {
+            const plb_variable_info info = plb_model_variable_info(here, v);
+            const float *x = plb_variable_data(here, v), *y = plb_variable_data(there, v);
+            double most = 0;
+            for (int64_t i = 0; i < plb_shape_count(&info.type.shape); i++) {
+                most = fmax(most, fabs((double)x[i] - (double)y[i]) / (1 + fabs((double)x[i])));
+            }
+            CHECK_SAY(most < 1e-5, "%s: %s differs by %.2g", optimizers[o], info.name, most);
+        }
+        plb_model_free(here);
+        plb_model_free(there);
     }
 }
 
@@ -531,6 +612,7 @@ static void kernels_of_a_large_network(void) {
 int main(void) {
     static const check_test tests[] = {
         {"large cases agree with the reference", large_cases_agree_with_the_reference},
+        {"updates together are those one by one", updates_together_are_those_one_by_one},
         {"a bad index fails the run", bad_index_fails_the_run},
         {"speed of the kernels of a large network", kernels_of_a_large_network},
     };

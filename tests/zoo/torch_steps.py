@@ -49,7 +49,7 @@ def losses_of_plumb(model, data, dtype):
         source, target = os.path.join(folder, "in"), os.path.join(folder, "out")
         save_file(tensors, source)
         subprocess.run([DUMP, source, target, "model=resnet18", f"steps={STEPS}", f"lr={LR}",
-                        "momentum=0.9", "device=cuda", "level=replay", "tune=1",
+                        "momentum=0.9", "device=cuda", "level=replay", "tune=5",
                         f"autocast={'bf16' if dtype == 'bf16' else 'no'}"], check=True)
         found = load_file(target)
         return [found[f"step.loss.{i}"].item() for i in range(STEPS)]

@@ -3,7 +3,7 @@
 //
 //   zoo_dump IN OUT model=NAME size=N steps=N optimizer=NAME lr=X momentum=X weight_decay=X
 //            level=plan|interp|replay winograd=0|1 f64=0|1
-//            device=cpu|cuda math=f32|tf32 autocast=no|bf16|f16 tune=0|1
+//            device=cpu|cuda math=f32|tf32 autocast=no|bf16|f16 tune=SECONDS
 //
 // IN and OUT are safetensors files. IN holds the variables by name and the batches x.0, y.0, x.1, …
 // OUT gets "infer" (logits of x.0 before training), "eval.loss", "eval.correct"; and with steps > 0
@@ -185,6 +185,7 @@ static plb_status run(dump *d, char **args) {
     const char *level = argument(args, "level", "plan"), *device = argument(args, "device", "cpu");
     bool tf32 = strcmp(argument(args, "math", "f32"), "tf32") == 0;
     const char *cast = argument(args, "autocast", "no");
+    const int tune_seconds = atoi(argument(args, "tune", "0"));
     const plb_plan_options options = {.level = strcmp(level, "interp") == 0   ? PLB_LEVEL_INTERP
                                                : strcmp(level, "replay") == 0 ? PLB_LEVEL_REPLAY
                                                                               : PLB_LEVEL_PLAN,
@@ -195,7 +196,8 @@ static plb_status run(dump *d, char **args) {
                                                                              : PLB_AUTOCAST_NONE,
                                       .no_winograd = atoi(argument(args, "winograd", "1")) == 0,
                                       .f64 = atoi(argument(args, "f64", "0")) != 0,
-                                      .no_tuning = atoi(argument(args, "tune", "0")) == 0};
+                                      .no_tuning = tune_seconds == 0,
+                                      .tune_ms = 1000 * (int64_t)tune_seconds};
     plb_graph *graph = NULL;
     PLB_TRY(plb_safetensors_open(args[1], &d->in));
     PLB_TRY(build(d, args, steps, &graph));

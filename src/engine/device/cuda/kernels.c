@@ -35,11 +35,25 @@ const plb_kernel *const *plb_cuda_kernels(plb_op_id op) {
     return lists[op];
 }
 
+// Images of a few hundred pixels and few channels, for which there are kernels that take them
+// channels first (conv_small.c): turning them would cost more than it saves.
+static bool is_small(const plb_query *q) {
+    enum { CHANNELS = 20, PIXELS = 1024 };
+    for (int k = 0; k < q->n_in; k++) {
+        const plb_shape *s = &q->in[k].shape;
+        if (q->in[k].dtype == PLB_DTYPE_COUNT || s->rank != 4) continue;
+        if (s->dim[1] > CHANNELS || s->dim[2] * s->dim[3] > PIXELS) return false;
+    }
+    const bool weights = q->op == PLB_OP_conv || q->op == PLB_OP_conv_input_grad;
+    return q->in[0].shape.rank == 4 && (!weights || q->in[1].shape.dim[0] <= CHANNELS);
+}
+
 // Channels last, which the tensor cores' kernels read; f64 has none of those.
 plb_layout plb_cuda_spatial_layout(const plb_query *q) {
     int rank = q->in[0].shape.rank, k = 0;
     while (k + 1 < q->n_in && !plb_dtype_is_float(q->in[k].dtype)) k++; // past positions
     plb_dtype dtype = q->in[k].dtype;
     bool fits = dtype == PLB_F32 || dtype == PLB_F16 || dtype == PLB_BF16;
+    if (dtype == PLB_F32 && is_small(q)) fits = false;
     return (plb_layout){rank >= 3 && rank <= 5 && fits ? PLB_LAYOUT_NHWC : PLB_LAYOUT_PLAIN, 0};
 }
