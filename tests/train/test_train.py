@@ -342,8 +342,9 @@ def test_long_mnist_in_ten_epochs():
 
 def test_long_resnet18_learns_shapes():
     need_long()
-    epochs = train("train", "resnet18", "--data", "shapes", "--size", 64, "--epochs", 4,
-                   "--schedule", "cosine", "--batch", 32, timeout=7200)["epochs"]
+    epochs = train("train", "resnet18", "--data", "shapes", "--size", 64, "--epochs", 6,
+                   "--optimizer", "adam", "--lr", 0.001, "--schedule", "cosine", "--batch", 32,
+                   timeout=7200)["epochs"]
     print(f"shapes: {100 * epochs[-1]['test_accuracy']:.2f} %")
     assert epochs[-1]["test_accuracy"] > 0.95, epochs[-1]
 
