@@ -169,6 +169,7 @@ plb_status plb_stacks_find(plb_arena *arena, const char *plumb, plb_stacks *out)
     PLB_TRY(own_stack(f, "plumb-ref", reference));
     PLB_TRY(own_stack(f, "plumb-plan", &f->list[f->count++]));
     PLB_TRY(own_stack(f, "plumb-interp", &f->list[f->count++]));
+    PLB_TRY(own_stack(f, "plumb-replay", &f->list[f->count++]));
     size_t own = f->count;
     if (listed) PLB_TRY(scan_listed(f, listed));
     PLB_TRY(scan_home(f));

@@ -2,11 +2,14 @@
 // `load`: the model with its weights as a plan, batches copied in, and a copy of every variable so
 // that a proof or a block can begin from the file's weights again.
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "base/core/status.h"
+#include "engine/device/backend.h"
 #include "plumb/version.h"
 #include "plumb/weights.h"
 #include "worker/session.h"
@@ -24,16 +27,38 @@ static void bool_setting(plb_json *reply, const char *key) {
     plb_json_end(reply);
 }
 
+// Whether a graphics driver is there at all: asking it costs time that a CPU's worker has not.
+static bool has_driver(void) {
+    return access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0;
+}
+
+static void list_devices(plb_json *reply, const plb_worker_kind *kind, bool cuda, int count) {
+    plb_json_begin_array(reply, "devices");
+    if (!kind->device_only) plb_json_string(reply, NULL, "cpu");
+    if (cuda) plb_json_string(reply, NULL, "cuda");
+    for (int i = 0; cuda && i < count; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "cuda:%d", i);
+        plb_json_string(reply, NULL, name);
+    }
+    plb_json_end(reply);
+}
+
 static void capabilities(plb_json *reply, const plb_worker_kind *kind) {
-    static const char *const tasks[] = {"infer", "train"}, *const devices[] = {"cpu"};
-    static const char *const types[] = {"f32"}, *const files[] = {"onnx"};
+    static const char *const tasks[] = {"infer", "train"}, *const types[] = {"f32"};
+    static const char *const maths[] = {"f32", "tf32"}, *const mixed[] = {"bf16", "f16"};
+    static const char *const files[] = {"onnx"};
     static const char *const regions[] = {"latency", "queued", "host", "return"};
+    const plb_backend *backend = NULL;
+    bool cuda = !kind->f64 && has_driver() && !plb_backend_find("cuda", &backend);
+    int count = cuda ? backend->device_count() : 0;
+    cuda = count > 0;
     string_list(reply, "tasks", tasks, 2);
     string_list(reply, "files", files, 1);
-    string_list(reply, "devices", devices, 1);
+    list_devices(reply, kind, cuda, count);
     string_list(reply, "dtypes", types, 1);
-    string_list(reply, "math", types, 1);
-    string_list(reply, "autocast", NULL, 0);
+    string_list(reply, "math", maths, cuda ? 2 : 1);
+    string_list(reply, "autocast", mixed, cuda && kind->level != PLB_LEVEL_INTERP ? 2 : 0);
     string_list(reply, "regions", regions, 4);
     plb_json_begin_array(reply, "models");
     for (int i = 0; i < plb_zoo_count(); i++) {
@@ -41,7 +66,7 @@ static void capabilities(plb_json *reply, const plb_worker_kind *kind) {
     }
     plb_json_end(reply);
     plb_json_begin_object(reply, "settings");
-    if (kind->level == PLB_LEVEL_PLAN && !kind->f64) {
+    if (kind->level != PLB_LEVEL_INTERP && !kind->f64) {
         bool_setting(reply, "no_winograd");
         bool_setting(reply, "no_fusion");
         bool_setting(reply, "no_tuning");
@@ -80,21 +105,63 @@ static plb_status check_word(plb_worker_session *s, const json_t *request, const
     return plb_worker_refuse(s, key, "%s: expected %s, found %s", key, expected, found);
 }
 
+const char *plb_worker_autocast_name(plb_autocast autocast) {
+    return autocast == PLB_AUTOCAST_BF16 ? "bf16" : autocast == PLB_AUTOCAST_F16 ? "f16" : NULL;
+}
+
+static plb_status read_device(plb_worker_session *s, const json_t *request) {
+    const json_t *devices = json_object_get(request, "devices");
+    const char *device = json_string_value(json_array_get(devices, 0));
+    if (json_array_size(devices) > 1) {
+        return plb_worker_refuse(s, "device", "devices: expected one, found %zu",
+                                 json_array_size(devices));
+    }
+    if (!device) device = "cpu";
+    bool cuda = strncmp(device, "cuda", 4) == 0 && !s->kind->f64;
+    if (strcmp(device, "cpu") == 0 ? s->kind->device_only : !cuda) {
+        return plb_worker_refuse(s, "device", "%s does not run on %s", s->kind->name, device);
+    }
+    if (!cuda) return PLB_OK;
+    const plb_backend *backend = NULL;
+    int index = 0;
+    if (plb_device_find(device, &backend, &index)) {
+        s->error_code = "refused", s->error_kind = "device";
+        return PLB_EUNSUPPORTED; // with the text that there is
+    }
+    if (index >= backend->device_count()) {
+        return plb_worker_refuse(s, "device", "%s: there are %d devices", device,
+                                 backend->device_count());
+    }
+    snprintf(s->job.device, sizeof s->job.device, "%.4s:%d", device, index);
+    return PLB_OK;
+}
+
+// What the processor has not; at level interp nothing is mixed.
+static plb_status read_precision(plb_worker_session *s, const json_t *request,
+                                 plb_plan_options *options) {
+    bool device = s->job.device[0];
+    const char *autocast = json_string_value(json_object_get(request, "autocast"));
+    PLB_TRY(check_word(s, request, "dtype", "f32"));
+    if (!device) PLB_TRY(check_word(s, request, "math", "f32"));
+    if (strcmp(plb_request_text(request, "math", "f32"), "tf32") == 0) {
+        options->math = PLB_MATH_TF32;
+    }
+    if (!autocast) return PLB_OK;
+    if (!device || s->kind->level == PLB_LEVEL_INTERP) {
+        return plb_worker_refuse(s, "autocast", "no mixed precision on this device or level");
+    }
+    if (strcmp(autocast, "bf16") != 0 && strcmp(autocast, "f16") != 0) {
+        return plb_worker_refuse(s, "autocast", "autocast: expected bf16 or f16, found %s",
+                                 autocast);
+    }
+    options->autocast = strcmp(autocast, "bf16") == 0 ? PLB_AUTOCAST_BF16 : PLB_AUTOCAST_F16;
+    return PLB_OK;
+}
+
 static plb_status read_options(plb_worker_session *s, const json_t *request) {
     plb_worker_job *job = &s->job;
     const char *task = plb_request_text(request, "task", "infer");
-    const json_t *devices = json_object_get(request, "devices");
-    const char *device = json_string_value(json_array_get(devices, 0));
-    PLB_TRY(check_word(s, request, "dtype", "f32"));
-    PLB_TRY(check_word(s, request, "math", "f32"));
-    if (json_is_string(json_object_get(request, "autocast"))) {
-        return plb_worker_refuse(s, "autocast", "no mixed precision on this device");
-    }
-    if (json_array_size(devices) > 1 || (device && strcmp(device, "cpu") != 0)) {
-        return plb_worker_refuse(s, "device", "devices: expected cpu, found %s%s",
-                                 device ? device : "?",
-                                 json_array_size(devices) > 1 ? " and others" : "");
-    }
+    PLB_TRY(read_device(s, request));
     job->training = strcmp(task, "train") == 0;
     if (!job->training && strcmp(task, "infer") != 0) {
         return plb_worker_refuse(s, "task", "task: expected infer or train, found %s", task);
@@ -114,8 +181,9 @@ static plb_status read_options(plb_worker_session *s, const json_t *request) {
         .no_fusion = plb_request_bool(settings, "no_fusion", false),
         .no_tuning = plb_request_bool(settings, "no_tuning", false),
         .deterministic = plb_request_bool(settings, "deterministic", false),
+        .device = job->device[0] ? job->device : NULL,
     };
-    return PLB_OK;
+    return read_precision(s, request, &job->plan_options);
 }
 
 static plb_status read_optimizer(plb_worker_job *job, const json_t *o) {
@@ -292,6 +360,7 @@ plb_status plb_worker_batches(plb_worker_session *s, const json_t *request) {
 
 // ---------------------------------------------------------------------------- load
 void plb_worker_job_free(plb_worker_job *job) {
+    for (int i = 0; i < PLB_WORKER_MAX_PASSES; i++) plb_plan_free(job->pass[i].plan);
     plb_plan_free(job->plan);
     plb_model_free(job->model);
     plb_onnx_free(job->file); // after the model, whose weights it holds

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `sample`: the timed loop. Two clock readings and one store an iteration; batches are put where
 // the plan reads them outside the time of regions `latency` and `return`, inside it in `host` and
-// `queued`. On the CPU the call returns when the work is done.
+// `queued`. On the CPU the call returns when the work is done; on a device a latency ends with it.
 #include <inttypes.h>
 #include <string.h>
 
@@ -36,6 +36,10 @@ static plb_status read_request(plb_worker_session *s, const json_t *request, blo
         if (strcmp(names[i], name) == 0) b->region = (region)i;
     }
     if (b->region == REGIONS) return plb_worker_refuse(s, "region", "no region %s", name);
+    // Batches that rotate have one place on a device, which cannot be filled while it is read.
+    if (b->region == QUEUED && s->job.device[0]) {
+        return plb_worker_refuse(s, "region", "region queued is not offered on a device yet");
+    }
     if (b->n < 1 || b->n > 100 * 1000 * 1000 || b->check >= b->n) {
         return plb_fail(PLB_EINVAL,
                         "expected n from 1 and check below it, found %" PRId64 " and %" PRId64,
@@ -69,15 +73,29 @@ static plb_status copy_to_host(const block *b) {
     return PLB_OK;
 }
 
+// The batch to where the program reads it: on a device, and there, when this returns.
+static plb_status place_batch(plb_worker_job *job, int slot) {
+    plb_worker_job_feed(job, slot);
+    PLB_TRY(plb_plan_upload(job->plan));
+    return plb_plan_wait(job->plan);
+}
+
 static plb_status iterate(block *b, int64_t i) {
     plb_worker_job *job = &b->s->job;
     int slot = b->slot[i % b->n_slots];
-    if (b->region != HOST) plb_worker_job_feed(job, slot);
-    int64_t begin = plb_now_ns();
-    if (b->region == HOST) plb_worker_job_feed(job, slot);
-    PLB_TRY(plb_plan_run(job->plan));
-    if (b->region == HOST) PLB_TRY(copy_to_host(b));
-    int64_t end = plb_now_ns();
+    if (b->region != HOST) PLB_TRY(place_batch(job, slot));
+    int64_t begin = plb_now_ns(), end;
+    if (b->region == HOST) {
+        plb_worker_job_feed(job, slot);
+        PLB_TRY(plb_plan_run(job->plan));
+        PLB_TRY(copy_to_host(b));
+        end = plb_now_ns();
+    } else {
+        PLB_TRY(plb_plan_launch(job->plan));
+        if (b->region != RETURN) PLB_TRY(plb_plan_wait(job->plan));
+        end = plb_now_ns();
+        if (b->region == RETURN) PLB_TRY(plb_plan_wait(job->plan));
+    }
     if (job->planted_slowdown > 0) {
         spin_for((int64_t)((double)(end - begin) * job->planted_slowdown));
         end = plb_now_ns();
@@ -89,6 +107,8 @@ static plb_status iterate(block *b, int64_t i) {
 static plb_status fill_checked(block *b) {
     const plb_worker_job *job = &b->s->job;
     plb_tensor tensor;
+    PLB_TRY(plb_plan_download(job->plan));
+    PLB_TRY(plb_plan_wait(job->plan));
     for (int k = 0; k < job->n_outputs; k++) {
         PLB_TRY(plb_plan_output(job->plan, job->output[k], &tensor));
         PLB_TRY(plb_worker_fill(&b->s->out, &b->result_place[k], &tensor));

@@ -15,6 +15,7 @@
 static const plb_worker_kind kinds[] = {
     {.name = "plumb-plan", .level = PLB_LEVEL_PLAN},
     {.name = "plumb-interp", .level = PLB_LEVEL_INTERP},
+    {.name = "plumb-replay", .level = PLB_LEVEL_REPLAY, .device_only = true},
     {.name = "plumb-ref", .level = PLB_LEVEL_PLAN, .f64 = true, .describes = true},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -33,7 +34,7 @@ static const struct {
     {"memory", "memory", plb_worker_memory},
     {"epoch", "ok", plb_worker_epoch},
     {"batch", "done", plb_worker_batch},
-    {"epoch_end", "ok", NULL},
+    {"epoch_end", "ok", plb_worker_epoch_end},
     {"describe", "description", plb_worker_describe},
     {"weights", "ok", plb_worker_weights},
     {"bye", "ok", NULL},

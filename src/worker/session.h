@@ -19,8 +19,9 @@ enum { PLB_WORKER_MAX_SLOTS = 64, PLB_WORKER_MAX_INPUTS = 16, PLB_WORKER_MAX_OUT
 typedef struct plb_worker_kind {
     const char *name;
     plb_level level;
-    bool f64;       // the reference
-    bool describes; // answers `describe` and `weights`
+    bool f64;         // the reference
+    bool describes;   // answers `describe` and `weights`
+    bool device_only; // needs a device that can record its work
 } plb_worker_kind;
 
 typedef struct plb_worker_in { // descriptor 4
@@ -44,13 +45,26 @@ typedef struct plb_worker_input {
     void *to; // the plan's input buffer
 } plb_worker_input;
 
+// A program of an epoch: evaluation, or fewer rows than a whole batch.
+enum { PLB_WORKER_MAX_PASSES = 4 };
+typedef struct plb_worker_pass {
+    bool train;
+    int64_t rows;
+    char program[40];
+    plb_plan *plan;
+} plb_worker_pass;
+
 typedef struct plb_worker_job { // what `load` said and made
     plb_onnx *file;             // NULL: a model of the zoo
     int n_outputs;
     const char *output[PLB_WORKER_MAX_OUTPUTS]; // what inference hands out, as the plan calls it
     char answer[PLB_WORKER_MAX_OUTPUTS][16];    // and as the protocol does
     char model_name[64];
+    char device[16]; // "cuda:0"; "": the CPU
     bool training, dropout_off;
+    bool in_epoch, evaluating;
+    plb_worker_pass pass[PLB_WORKER_MAX_PASSES];
+    int next_pass;
     plb_zoo_options zoo;
     plb_step_options step;
     plb_plan_options plan_options;
@@ -117,6 +131,7 @@ PLB_MUST_USE plb_status plb_worker_ran(plb_worker_session *s, const json_t *requ
 PLB_MUST_USE plb_status plb_worker_memory(plb_worker_session *s, const json_t *request);
 PLB_MUST_USE plb_status plb_worker_epoch(plb_worker_session *s, const json_t *request);
 PLB_MUST_USE plb_status plb_worker_batch(plb_worker_session *s, const json_t *request);
+PLB_MUST_USE plb_status plb_worker_epoch_end(plb_worker_session *s, const json_t *request);
 PLB_MUST_USE plb_status plb_worker_describe(plb_worker_session *s, const json_t *request);
 PLB_MUST_USE plb_status plb_worker_weights(plb_worker_session *s, const json_t *request);
 
@@ -134,6 +149,9 @@ void plb_worker_job_feed(plb_worker_job *job, int slot); // copies a batch to wh
 PLB_MUST_USE plb_status plb_worker_job_restart(plb_worker_job *job);
 PLB_MUST_USE plb_status plb_worker_slot(const plb_worker_session *s, const json_t *list, size_t i,
                                         int *out);
+
+// "bf16", "f16"; NULL for none.
+const char *plb_worker_autocast_name(plb_autocast autocast);
 
 // ---- members of requests
 const char *plb_request_text(const json_t *request, const char *key, const char *fallback);

@@ -6,7 +6,8 @@
 
 #include "plumb/status.h"
 
-// Serves until the caller says bye or closes. `stack`: plumb-plan, plumb-interp or plumb-ref.
+// Serves until the caller says bye or closes. `stack`: plumb-plan, plumb-interp, plumb-replay or
+// plumb-ref.
 // PLB_EINVAL: no such stack, or no descriptors as the protocol wants them.
 PLB_API PLB_MUST_USE plb_status plb_worker_serve(const char *stack);
 

@@ -377,15 +377,18 @@ torch::Tensor Session::forward(const torch::Tensor &batch) {
     return script->forward({batch}).toTensor();
 }
 
+torch::Tensor Session::loss_of(const torch::Tensor &output, const torch::Tensor &labels) const {
+    return c.log_probabilities ? torch::nll_loss(output, labels)
+                               : torch::cross_entropy_loss(output, labels);
+}
+
 Outcome Session::step(const torch::Tensor &batch, const torch::Tensor &labels) {
-    namespace fn = torch::nn::functional;
     Outcome out;
     optimizer->zero_grad();
     {
         const Mixed mixed(c, device);
         out.output = model->forward(batch);
-        out.loss = c.log_probabilities ? torch::nll_loss(out.output, labels)
-                                       : torch::cross_entropy_loss(out.output, labels);
+        out.loss = loss_of(out.output, labels);
     }
     out.loss.backward();
     optimizer->step();
@@ -418,6 +421,31 @@ Call Session::call(const std::string &region, int64_t slot) {
 
 void Session::finish() const {
     if (device.is_cuda()) torch::cuda::synchronize(device.index());
+}
+
+// ---------------------------------------------------------------------------- epochs
+void Session::set_training(bool on) {
+    model->train(on);
+}
+
+Session::Streamed Session::stream(int64_t slot, int64_t rows, bool train) {
+    const auto part = [&](const Case::Input &input) {
+        return given_batch(input, slot).narrow(0, 0, rows);
+    };
+    const int64_t begin = now_ns();
+    const auto batch = part(c.x).to(device, dtype, false, true, format);
+    const auto labels = part(c.y).to(device, torch::kLong, false, true);
+    Outcome out;
+    if (train) {
+        out = step(batch, labels);
+    } else {
+        torch::NoGradGuard guard;
+        out.output = forward(batch);
+        out.loss = loss_of(out.output, labels);
+    }
+    const double loss = out.loss.item<double>() * static_cast<double>(rows); // waits
+    const int64_t spent = now_ns() - begin;
+    return {spent, loss, (out.output.detach().argmax(1) == labels).sum().item<int64_t>()};
 }
 
 void Session::reset() {

@@ -51,8 +51,16 @@ class Session {
     int64_t export_ns() const { return exported_ns; } // -1: the model was written by hand
     void take(const std::vector<int64_t> &slots);
     Call call(const std::string &region, int64_t slot);
-    void finish() const; // waits for the device
-    void reset();        // training: the weights of the file and a fresh optimizer
+    void finish() const;        // waits for the device
+    void set_training(bool on); // the mode of the layers, for epochs
+    // The first rows of a batch that the caller has put there, trained on or evaluated.
+    struct Streamed {
+        int64_t ns;
+        double loss_sum;
+        int64_t correct;
+    };
+    Streamed stream(int64_t slot, int64_t rows, bool train);
+    void reset(); // training: the weights of the file and a fresh optimizer
     Named gradients() const;
     Named state() const;
     Json ran() const;
@@ -65,6 +73,7 @@ class Session {
     void read_weights();
     torch::Tensor given_batch(const Case::Input &input, int64_t slot) const;
     torch::Tensor forward(const torch::Tensor &x);
+    torch::Tensor loss_of(const torch::Tensor &output, const torch::Tensor &labels) const;
     Outcome step(const torch::Tensor &x, const torch::Tensor &y);
     std::vector<torch::Tensor> parameters() const;
 

@@ -66,6 +66,9 @@ class Worker {
         if (type == "hello") return hello(request);
         if (type == "load") return load(request);
         if (type == "batches") return batches(request);
+        if (type == "epoch") return epoch(request);
+        if (type == "batch") return batch(request);
+        if (type == "epoch_end") return epoch_end();
         if (type == "prove") return prove(request);
         if (type == "sample") return sample(request);
         if (type == "state") return state();
@@ -91,6 +94,7 @@ class Worker {
 
     Json load(const Json &request) {
         session.reset();
+        in_epoch = false;
         session = std::make_unique<Session>(parse_case(request, inputs), inputs);
         session->finish();
         const int64_t exported = session->export_ns();
@@ -186,6 +190,35 @@ class Worker {
         if (check >= 0) put_outcome(out, which, n - 1, tensors);
     }
 
+    Json epoch(const Json &request) {
+        auto &s = need_session();
+        if (!s.given().training()) throw invalid("epoch: the case was loaded for inference");
+        training = bool_or(request, "train", true);
+        s.set_training(training);
+        in_epoch = true;
+        return JsonObject{{"type", "ok"}};
+    }
+
+    Json batch(const Json &request) {
+        auto &s = need_session();
+        if (!in_epoch) throw invalid("batch: no epoch has begun");
+        const auto slots = static_cast<int64_t>(s.given().x.offsets.size());
+        const int64_t slot = need_count(request, "slot", 0, slots - 1);
+        const int64_t most = s.given().batch;
+        const int64_t rows =
+            request["rows"].is_null() ? most : need_count(request, "rows", 1, most);
+        const auto done = s.stream(slot, rows, training);
+        return JsonObject{
+            {"type", "done"}, {"ns", done.ns}, {"loss", done.loss_sum}, {"correct", done.correct}};
+    }
+
+    Json epoch_end() {
+        if (!in_epoch) throw invalid("epoch_end: no epoch has begun");
+        need_session().set_training(true);
+        in_epoch = false;
+        return JsonObject{{"type", "ok"}};
+    }
+
     Json state() {
         auto &s = need_session();
         if (!s.given().training()) throw invalid("state: only training has one");
@@ -269,6 +302,7 @@ class Worker {
     Inputs &inputs;
     Outputs &outputs;
     std::unique_ptr<Session> session;
+    bool in_epoch = false, training = false;
     int64_t libraries_rss_bytes = -1, arrived_ns = 0;
 };
 

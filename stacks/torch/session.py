@@ -299,6 +299,9 @@ class TorchSession(Session):
             return spent, loss_sum, int((out.detach().argmax(1) == y).sum())
         return batch
 
+    def epoch_end(self):
+        self.model.train(self.case.training)
+
     def stream(self, slot, rows, train):
         """(loss, logits, y) of the first `rows` of a batch that lies in shared memory."""
         x = self.given("x", slot)[:rows].to(self.device, self.dtype, copy=True)

@@ -93,7 +93,7 @@ def test_epoch(folder):
     """Streamed batches train, a smaller last one too, and are counted by row."""
     import torch
     import models
-    problem = harness.Problem(folder, "lenet5", "train", 28)
+    problem = harness.Problem(folder, "mnist_cnn", "train", 28)
     worker = worker_of("torch-eager", folder)
     try:
         worker.ask("hello", protocol=1)
@@ -105,7 +105,7 @@ def test_epoch(folder):
         for slot, (answer, rows) in enumerate(zip(done, (8, 3))):
             x, y = (torch.from_numpy(v[slot][:rows]) for v in (problem.x, problem.y))
             out = model(x.double())
-            loss = models.criterion("lenet5")(out, y, reduction="sum").item()
+            loss = models.criterion("mnist_cnn")(out, y, reduction="sum").item()
             assert abs(answer["loss"] - loss) < 1e-4 * loss, (answer, loss)
             assert answer["correct"] == (out.argmax(1) == y).sum().item(), answer
             assert answer["ns"] > 0

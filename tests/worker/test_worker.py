@@ -120,6 +120,73 @@ def test_dropout(weights):
     worker.close()
 
 
+def label(slot, row):
+    """The classes that load() draws."""
+    chance = random.Random(7)
+    for _ in range(2 * BATCH * SIZE * SIZE):
+        chance.gauss(0, 1)
+    return [chance.randrange(10) for _ in range(2 * BATCH)][slot * BATCH + row]
+
+
+def test_epochs(weights):
+    """Streamed batches, whole and not: against the logits of inference, and against training a
+    batch of that size."""
+    for stack in ("plumb-plan", "plumb-interp"):
+        infer = start(stack)
+        load(infer, "infer", weights)
+        logits = results(infer)["output", 1]  # log-probabilities [BATCH, 10]
+        infer.close()
+        worker = start(stack)
+        check(worker.ask(type="epoch", train=True)["code"] == "invalid", "epoch of nothing")
+        load(worker, "train", weights)
+        check(worker.ask(type="batch", slot=0, rows=1)["code"] == "invalid", "batch of no epoch")
+        check(worker.ask(type="epoch", train=False, count=2)["type"] == "ok", "epoch")
+        for rows in (BATCH, 3, 1):
+            done = worker.ask(type="batch", slot=1, rows=rows)
+            known = [logits[10 * i:10 * i + 10] for i in range(rows)]
+            loss = -sum(row[label(1, i)] for i, row in enumerate(known))
+            correct = sum(max(row) == row[label(1, i)] for i, row in enumerate(known))
+            check(done["type"] == "done" and done["ns"] > 0 and done["correct"] == correct and
+                  abs(done["loss"] - loss) < 1e-4, f"{stack}: {done}, not {loss}, {correct}")
+        check(worker.ask(type="epoch_end")["type"] == "ok", "epoch_end")
+        check(worker.ask(type="batch", slot=0, rows=1)["code"] == "invalid", "epoch has ended")
+        # Evaluation changed nothing; two steps, the second with fewer rows, are these steps.
+        first = results(worker)
+        worker.ask(type="epoch", train=True, count=2)
+        whole = worker.ask(type="batch", slot=0, rows=BATCH)
+        check(abs(whole["loss"] / BATCH - first["loss", 0][0]) < 1e-5, f"{stack}: {whole}")
+        worker.ask(type="batch", slot=1, rows=BATCH)
+        state = worker.ask(type="state")
+        moved = {t["name"]: worker.read(t) for t in state["tensors"]}
+        for name in ("weight.conv1.weight", "weight.fc2.bias"):
+            check(difference(first[name, 1], moved[name]) < 1e-6, f"{stack}: {name} of an epoch")
+        check(worker.ask(type="batch", slot=0, rows=BATCH + 1)["code"] == "invalid", "too many")
+        load(worker, "train", weights)
+        worker.ask(type="epoch", train=True, count=1)
+        few = worker.ask(type="batch", slot=0, rows=2)
+        moved = {t["name"]: worker.read(t) for t in worker.ask(type="state")["tensors"]}
+        worker.close()
+        small = start(stack)
+        x, y = ({"name": n, "dtype": d, "shape": [2] + s,
+                 "offsets": [small.place(data)] * 2} for n, d, s, data in (
+                     ("x", "f32", [1, SIZE, SIZE], picture_bytes(0, 2)),
+                     ("y", "i64", [], array.array("q", [label(0, 0), label(0, 1)]).tobytes())))
+        load(small, "train", weights, batch=2, inputs=[x, y])
+        proof = small.ask(type="prove", batches=[0])
+        right = {t["name"]: small.read(t) for t in proof["tensors"]}
+        check(abs(few["loss"] / 2 - right["loss"][0]) < 1e-5, f"{stack}: loss of two rows {few}")
+        check(difference(right["weight.fc1.weight"], moved["weight.fc1.weight"]) < 1e-6,
+              f"{stack}: a step of two rows")
+        small.close()
+
+
+def picture_bytes(slot, rows):
+    chance = random.Random(7)
+    for _ in range(slot * BATCH * SIZE * SIZE):
+        chance.gauss(0, 1)
+    return array.array("f", [chance.gauss(0, 1) for _ in range(rows * SIZE * SIZE)]).tobytes()
+
+
 def test_batches(weights):
     worker = start("plumb-plan")
     load(worker, "infer", weights)
@@ -204,8 +271,8 @@ def main():
               facts["parameters"] == 21840, f"describe: {facts}")
         check(worker.ask(type="describe", model="mnist")["kind"] == "model", "unknown model")
         worker.close()
-        for test in (test_agreement, test_samples, test_dropout, test_batches, test_trace,
-                     test_nonsense, test_speed):
+        for test in (test_agreement, test_samples, test_dropout, test_epochs, test_batches,
+                     test_trace, test_nonsense, test_speed):
             test(weights)
     print(f"{passed} passed, {failed} failed, 0 skipped")
     sys.exit(failed != 0)

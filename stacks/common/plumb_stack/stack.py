@@ -64,6 +64,9 @@ class Session:
         """A function of (slot, rows) that streams a batch: (nanoseconds, loss sum, correct)."""
         raise Unsupported("this stack streams no epochs")
 
+    def epoch_end(self):
+        """Back to what was loaded."""
+
 
 class Stack:
     name = ""

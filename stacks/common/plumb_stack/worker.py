@@ -167,6 +167,7 @@ class Worker:
     def epoch_end(self, _request):
         if self.epoch_step is None:
             raise Invalid("epoch_end: no epoch has begun")
+        self.session.epoch_end()
         self.epoch_step = None
         return {"type": "ok"}
 
