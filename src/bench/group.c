@@ -13,6 +13,7 @@
 #include "base/core/clock.h"
 #include "base/core/status.h"
 #include "bench/matrix.h"
+#include "bench/trace.h"
 #include "bench/usage.h"
 
 typedef struct member {
@@ -98,17 +99,23 @@ static plb_load load_of(const runner *r, const member *m, bool proof) {
                       .limit_s = r->b->options.timeout_s};
 }
 
-// Computed when the first worker of the group asks for it.
-static plb_status need_reference(const runner *r, member *m) {
-    plb_group *g = r->g;
-    if (g->has_reference) return PLB_OK;
-    plb_case c = m->c->c;
-    plb_load load = load_of(r, m, true);
+// The case as the reference runs it.
+static plb_case reference_case(const plb_group *g) {
+    plb_case c;
     plb_case_init(&c);
     snprintf(c.model, sizeof c.model, "%s", g->c.model);
     snprintf(c.task, sizeof c.task, "%s", g->c.task);
     c.batch = g->c.batch, c.size = g->c.size, c.classes = g->c.classes;
     c.threads = g->c.threads;
+    return c;
+}
+
+// Computed when the first worker of the group asks for it.
+static plb_status need_reference(const runner *r, member *m) {
+    plb_group *g = r->g;
+    if (g->has_reference) return PLB_OK;
+    const plb_case c = reference_case(g);
+    plb_load load = load_of(r, m, true);
     load.c = &c;
     plb_bench_tell(r->b, PLB_BENCH_PROGRESS, m->c, "reference");
     int64_t began = plb_now_ns();
@@ -144,6 +151,22 @@ static plb_status load_again(member *m, const plb_load *load) {
     return plb_load_send(&m->client, load, &ignored);
 }
 
+// Says where it begins to differ. The outcome stands already: what goes wrong here changes nothing.
+static plb_status trace(const runner *r, member *m, const plb_load *load) {
+    const plb_case c = reference_case(r->g);
+    const plb_failure before = m->client.failure;
+    plb_load own = *load;
+    plb_loaded ignored;
+    own.c = &c;
+    if (!plb_reference_affords(load->facts, r->b->options.proof_budget_s)) return PLB_OK;
+    plb_bench_tell(r->b, PLB_BENCH_PROGRESS, m->c, "trace");
+    plb_status status = plb_bench_start_reference(r->b);
+    if (!status) status = plb_load_send(&r->b->reference, &own, &ignored);
+    if (!status) status = plb_trace_run(&m->client, &r->b->reference, load, &m->c->proof);
+    m->client.failure = before;
+    return status == PLB_EBROKEN ? PLB_OK : status;
+}
+
 // Any way it ends, the worker is loaded as `m->load` says afterwards.
 static plb_status prove(const runner *r, member *m) {
     const plb_load proof_load = load_of(r, m, true);
@@ -159,7 +182,10 @@ static plb_status prove(const runner *r, member *m) {
     PLB_TRY(plb_proof_run(&m->client, &proof_load, &r->g->reference, proof));
     if (proof->reason[0]) proof->equal = false;
     if (r->g->small_proof) proof->rows = r->g->proof_facts.batch;
-    if (!proof->equal) return not_equal(m);
+    if (!proof->equal) {
+        PLB_TRY(trace(r, m, &proof_load));
+        return not_equal(m);
+    }
     return again ? load_again(m, &m->load) : PLB_OK;
 }
 

@@ -390,6 +390,8 @@ json_t *plb_proof_json(const plb_proof *p) {
                         isfinite(p->worst) ? json_real(p->worst) : json_null());
     json_object_set_new(out, "first_different",
                         p->first_name[0] ? json_string(p->first_name) : json_null());
+    json_object_set_new(out, "first_layer",
+                        p->first_layer[0] ? json_string(p->first_layer) : json_null());
     json_object_set_new(out, "reason", p->reason[0] ? json_string(p->reason) : json_null());
     json_object_set_new(out, "timed_checks", json_integer(p->timed_checks));
     json_object_set_new(out, "rows", p->rows ? json_integer(p->rows) : json_null());

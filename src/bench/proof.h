@@ -14,7 +14,8 @@ typedef struct plb_proof {
     char worst_name[160]; // which that is
     char first_name[160]; // the first that differs; "" when equal
     double first_error, first_limit;
-    char reason[512];               // why not equal; ""
+    char first_layer[160];          // the first layer that differs, where the stack told; ""
+    char reason[800];               // why not equal; ""
     int compared[PLB_RESULT_KINDS]; // how many of each kind
     bool random;                    // that dropout draws new numbers was seen
     int64_t timed_checks;           // outputs of timed iterations that were compared

@@ -14,7 +14,7 @@
 #include "base/core/clock.h"
 #include "bench/watch.h"
 
-enum { STRETCH_NS = 1000000, WATCH_MS = 300 };
+enum { STRETCH_NS = 1000000, WATCH_MS = 100 };
 
 static void spin(int64_t length_ns) {
     const int64_t end = plb_now_ns() + length_ns;
@@ -62,28 +62,32 @@ static _Noreturn void be_child(void *(*work)(void *)) {
     _exit(1);
 }
 
-static double watched_at_once(void *(*work)(void *)) {
+static plb_watched watched(void *(*work)(void *)) {
     const struct timespec start = {.tv_nsec = 30000000}, nap = {.tv_nsec = WATCH_MS * 1000000};
     const pid_t child = fork();
     plb_watch *watch = NULL;
     plb_watched seen = {0};
     if (child == 0) be_child(work);
     nanosleep(&start, NULL);
-    CHECK_OK(plb_watch_begin(child, 1e9, &watch));
+    CHECK_OK(plb_watch_begin(child, WATCH_MS * 1e6, &watch));
     nanosleep(&nap, NULL);
     plb_watch_end(watch, &seen);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    CHECK_SAY(seen.looks > 50, "%d looks", (int)seen.looks);
-    return seen.at_once;
+    CHECK_SAY(seen.looks > 15, "%d looks", (int)seen.looks);
+    return seen;
 }
 
+// Where other programs do not have to wait (the test may not ask for that, or none may), a thread
+// that has handed over may still wait for its last moment.
 static void test_turns(void) {
-    CHECK_NEAR(watched_at_once(take_turns), 1, 0.1);
+    const plb_watched seen = watched(take_turns);
+    CHECK_NEAR(seen.at_once, 1, seen.exact ? 0.09 : 0.4);
 }
 
 static void test_at_once(void) {
-    CHECK_NEAR(watched_at_once(spin_for_ever), 2, 0.1);
+    const plb_watched seen = watched(spin_for_ever);
+    CHECK_NEAR(seen.at_once, 2, seen.exact ? 0.09 : 0.4);
 }
 
 static const check_test tests[] = {

@@ -13,8 +13,10 @@ BATCH = 8
 # Honest stacks in f32 stay a decade below these; bf16 and tf32 are a decade above.
 OUTPUT_LIMIT = 2e-5
 # Rounding that takes an activation over a relu's kink changes all gradients before it; a bias that
-# began at 0 shows it undiluted after two steps. Mixed precision shows 0.5 and more.
-TRAINING_LIMIT = 5e-2
+# began at 0 shows it undiluted after two steps: bn1.bias of resnet18 by 0.053 in channels last of
+# LibTorch, whose f64 is exact (test_stacks_libtorch.py, "wide"). Mixed precision shows 0.5 and
+# more. Twice the worst honest error, less than half of the least wrong one.
+TRAINING_LIMIT = 0.12
 
 
 def leave(reason):
