@@ -48,7 +48,7 @@ static plb_status read_bytes(const char *text, int64_t *out) {
     return PLB_OK;
 }
 
-static plb_status own_path(plb_arena *arena, const char **out) {
+plb_status plb_own_path(plb_arena *arena, const char **out) {
     char path[4096];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
     if (n < 0) return plb_fail_errno("/proc/self/exe");
@@ -58,7 +58,7 @@ static plb_status own_path(plb_arena *arena, const char **out) {
 }
 
 // The words of this process, as they were typed.
-static const char *typed_command(plb_arena *arena) {
+const char *plb_typed_command(plb_arena *arena) {
     uint8_t *bytes = NULL;
     size_t size = 0;
     if (plb_file_read("/proc/self/cmdline", 1 << 20, &bytes, &size)) return NULL;
@@ -102,11 +102,11 @@ plb_status plb_bench_flags_read(const plb_bench_flags *f, const plb_call *call, 
     PLB_TRY(split("threads", f->threads, arena, &o->threads));
     PLB_TRY(split("set", f->set, arena, &o->settings));
     if (f->memory_limit) PLB_TRY(read_bytes(f->memory_limit, &o->memory_limit_bytes));
-    o->command = typed_command(arena);
+    o->command = plb_typed_command(arena);
     char revision[PLB_GIT_BYTES];
     plb_git_revision(".", revision);
     o->git = revision[0] ? plb_arena_strdup(arena, revision) : NULL;
-    return own_path(arena, &o->plumb);
+    return plb_own_path(arena, &o->plumb);
 }
 
 plb_status plb_measure_lock(void) {

@@ -299,7 +299,8 @@ static plb_status run_data(plb_call *call) {
 #define FLAG(flag, what, field) \
     .name = flag, .kind = PLB_FLAG_##what, .offset = offsetof(data_options, field)
 static const plb_flag flags[] = {
-    {FLAG("output", FILE, output), .value = "F.png", .help = "show: where the sheet is written"},
+    {FLAG("out", FILE, output), .letter = 'o', .value = "F.png",
+     .help = "show: where the sheet is written"},
     {FLAG("split", CHOICE, split), .value = "train|test", .fallback = "train",
      .help = "show: which part of the data"},
     {FLAG("count", INT, count), .value = "N", .min = 1, .max = 100, .fallback = "10",

@@ -15,6 +15,8 @@
 #include "report/json_read.h"
 #include "report/run.h"
 #include "report/write.h"
+#include "store/study.h"
+#include "study/document.h"
 
 typedef struct report_flags {
     const char *db, *out, *format, *part;
@@ -57,14 +59,20 @@ static plb_status read_file(const char *path, plb_document **out) {
     return status;
 }
 
-// The run of the operand, or the newest.
+// The run of the operand, the newest run of the study of that name, or the newest of all.
 static plb_status read_run(const report_flags *f, const char *word, plb_document **out,
                            plb_strbuf *stem) {
     plb_store *store;
     plb_arena *arena;
     plb_run_row run;
+    plb_study_row study = {0};
     plb_status status;
     PLB_TRY_OUT(plb_stored_open(f->db, &store, &arena));
+    if (word && plb_store_find_study(store, 0, word, arena, &study) == PLB_OK) {
+        plb_strbuf_printf(stem, "%s", word);
+        status = plb_study_document(store, study.run, out);
+        goto out;
+    }
     if (word) {
         PLB_TRY_OUT(plb_stored_run(store, word, arena, &run));
     } else {
@@ -80,7 +88,8 @@ static plb_status read_run(const report_flags *f, const char *word, plb_document
         run = rows[0];
     }
     plb_strbuf_printf(stem, "run-%" PRId64, run.id);
-    status = plb_report_run(store, &run, out);
+    bool is_study = plb_store_find_study(store, run.id, NULL, arena, &study) == PLB_OK;
+    status = is_study ? plb_study_document(store, run.id, out) : plb_report_run(store, &run, out);
 out:
     plb_store_close(store);
     plb_arena_free(arena);

@@ -96,3 +96,24 @@ CREATE TABLE summary (
     samples_hash INTEGER NOT NULL,
     body BLOB NOT NULL
 ) STRICT;
+
+-- version 2
+-- Studies: a run that is one has a row here, and one row below for each of its items (a training, a
+-- cell of a sweep, a profile).
+CREATE TABLE study (
+    run INTEGER PRIMARY KEY REFERENCES run ON DELETE CASCADE,
+    name TEXT NOT NULL,
+    spec TEXT NOT NULL,   -- the YAML text, as it was read
+    options TEXT NOT NULL CHECK (json_valid(options)) -- quick, set, devices, time
+) STRICT;
+
+CREATE TABLE study_item (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    run INTEGER NOT NULL REFERENCES study ON DELETE CASCADE,
+    part TEXT NOT NULL,
+    keys TEXT NOT NULL CHECK (json_valid(keys)), -- what fixes the item, in a fixed order
+    outcome TEXT NOT NULL,                       -- as of a measurement, or left-out
+    reason TEXT,
+    results TEXT CHECK (results IS NULL OR json_valid(results)),
+    UNIQUE (run, part, keys)
+) STRICT;

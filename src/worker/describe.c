@@ -128,7 +128,8 @@ plb_status plb_worker_describe(plb_worker_session *s, const json_t *request) {
     }
     bool training = strcmp(plb_request_text(request, "task", "infer"), "train") == 0;
     plb_zoo_options zoo = {.batch = plb_request_int(request, "batch", 0),
-                           .size = plb_request_int(request, "size", 0)};
+                           .size = plb_request_int(request, "size", 0),
+                           .classes = plb_request_int(request, "classes", 0)};
     if (!zoo.batch) zoo.batch = training ? info->batch_train : info->batch_infer;
     if (!zoo.size) zoo.size = info->height;
     plb_model *model = plb_model_new();
@@ -136,7 +137,7 @@ plb_status plb_worker_describe(plb_worker_session *s, const json_t *request) {
     plb_json_string(reply, "model", info->name);
     plb_json_int(reply, "batch", zoo.batch);
     plb_json_int(reply, "size", zoo.size);
-    plb_json_int(reply, "classes", info->classes);
+    plb_json_int(reply, "classes", zoo.classes ? zoo.classes : info->classes);
     plb_json_begin_array(reply, "inputs");
     describe_input(reply, "x", "f32", (int64_t[]){zoo.batch, info->channels, zoo.size, zoo.size},
                    4);
@@ -161,7 +162,9 @@ plb_status plb_worker_weights(plb_worker_session *s, const json_t *request) {
     plb_value loss = PLB_NONE;
     plb_status status;
     // The training program has every variable, those of auxiliary heads too.
-    const plb_zoo_options zoo = {.batch = 2};
+    const plb_zoo_options zoo = {.batch = 2,
+                                 .size = plb_request_int(request, "size", 0),
+                                 .classes = plb_request_int(request, "classes", 0)};
     PLB_TRY_OUT(plb_zoo_build_train(model, name, &zoo, &graph, &loss));
     PLB_TRY_OUT(plb_model_init(model, (uint64_t)plb_request_int(request, "seed", 0)));
     PLB_TRY_OUT(plb_weights_write(path, model));

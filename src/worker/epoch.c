@@ -91,8 +91,8 @@ plb_status plb_worker_batch(plb_worker_session *s, const json_t *request) {
     double loss = 0, correct = 0;
     int64_t begin = plb_now_ns();
     PLB_TRY(plb_plan_run(plan));
+    PLB_TRY(plb_plan_scalar(plan, "loss", &loss)); // known when a device has come to the end
     int64_t end = plb_now_ns();
-    PLB_TRY(plb_plan_scalar(plan, "loss", &loss));
     PLB_TRY(plb_plan_scalar(plan, "correct", &correct));
     // Evaluation's loss is a sum, training's a mean.
     plb_json_int(&s->reply, "ns", end - begin);

@@ -122,13 +122,19 @@ class CudaGraphSession(TorchSession):
             return loss.cpu(), out.cpu()
         return call
 
-    def stream(self, slot, rows, train):
-        """Whole batches by replay; the last one of an epoch has another shape and runs eagerly."""
+    def stage(self, slot, rows, train):
+        """Whole batches lie where the graph reads them; an epoch's last one has another shape."""
         if not train or rows < self.case.batch:
-            return super().stream(slot, rows, train)
+            return super().stage(slot, rows, train)
         self.x[slot].copy_(self.given("x", slot))
         self.y[slot].copy_(self.given("y", slot))
-        return (*self.replays[slot](), self.y[slot])
+        return self.x[slot], self.y[slot]
+
+    def stream(self, x, y, slot, train):
+        """By replay, or eagerly where the shape is another one."""
+        if x is self.x[slot]:
+            return self.replays[slot]()
+        return super().stream(x, y, slot, train)
 
     def compilers(self):
         return {"graphs": len(self.replays), "breaks": 0, "recompiles": 0, "fallbacks": []}

@@ -130,6 +130,29 @@ def layers(model, x, context):
     return found
 
 
+def operator_table(profiler, on_device):
+    """The profiler's averages, summed by name, as the protocol has them."""
+    def nanoseconds(event, *names):
+        value = next((getattr(event, n) for n in names if hasattr(event, n)), None)
+        return None if value is None else int(value * 1000)
+
+    table = []
+    for event in profiler.key_averages():
+        table.append({
+            "name": event.key, "calls": event.count,
+            "self_cpu_ns": nanoseconds(event, "self_cpu_time_total"),
+            "cpu_ns": nanoseconds(event, "cpu_time_total"),
+            "self_device_ns": nanoseconds(event, "self_device_time_total", "self_cuda_time_total")
+            if on_device else None,
+            "device_ns": nanoseconds(event, "device_time_total", "cuda_time_total")
+            if on_device else None,
+            "self_cpu_bytes": event.self_cpu_memory_usage, "cpu_bytes": event.cpu_memory_usage,
+            "self_device_bytes": getattr(event, "self_device_memory_usage", None)
+            if on_device else None,
+            "device_bytes": getattr(event, "device_memory_usage", None) if on_device else None})
+    return table
+
+
 def devices_memory(device):
     if device.type != "cuda":
         return []

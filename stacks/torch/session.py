@@ -98,6 +98,7 @@ class TorchSession(Session):
         self.x = [self.empty("x", self.dtype, self.format) for _ in range(case.slots)]
         self.y = [self.empty("y", torch.int64) for _ in range(case.slots)] if case.training else []
         self.host = {}
+        self.profiler = None
         self.optimizer = None
         if case.training:
             self.criterion = functools.partial(models.loss_of, case.model)
@@ -292,8 +293,11 @@ class TorchSession(Session):
         self.model.train(train)
 
         def batch(slot, rows):
+            x, y = self.stage(slot, rows, train)
+            if self.finish:
+                self.finish()
             begin = time.perf_counter_ns()
-            loss, out, y = self.stream(slot, rows, train)
+            loss, out = self.stream(x, y, slot, train)
             loss_sum = loss.item() * rows
             spent = time.perf_counter_ns() - begin
             return spent, loss_sum, int((out.detach().argmax(1) == y).sum())
@@ -302,15 +306,32 @@ class TorchSession(Session):
     def epoch_end(self):
         self.model.train(self.case.training)
 
-    def stream(self, slot, rows, train):
-        """(loss, logits, y) of the first `rows` of a batch that lies in shared memory."""
+    def stage(self, slot, rows, train):  # pylint: disable=unused-argument
+        """(x, y) of the first `rows` of a batch that lies in shared memory, on the device."""
         x = self.given("x", slot)[:rows].to(self.device, self.dtype, copy=True)
-        x = x.contiguous(memory_format=self.format)
         y = self.given("y", slot)[:rows].to(self.device, torch.int64, copy=True)
+        return x.contiguous(memory_format=self.format), y
+
+    def stream(self, x, y, slot, train):  # pylint: disable=unused-argument
+        """(loss, logits) of a staged batch."""
         if train:
-            return (*self.step()(x, y), y)
+            return self.step()(x, y)
         with torch.no_grad():
-            return (*models.loss_of(self.case.model, self.forward()(x), y), y)
+            return models.loss_of(self.case.model, self.forward()(x), y)
+
+    def profile_begin(self):
+        kinds = [torch.profiler.ProfilerActivity.CPU]
+        if self.device.type == "cuda":
+            kinds.append(torch.profiler.ProfilerActivity.CUDA)
+        self.profiler = torch.profiler.profile(activities=kinds, profile_memory=True)
+        self.profiler.start()
+
+    def profile_end(self):
+        if self.profiler is None:
+            return None
+        profiler, self.profiler = self.profiler, None
+        profiler.stop()
+        return evidence.operator_table(profiler, self.device.type == "cuda")
 
 
 class TorchStack(Stack):
@@ -336,7 +357,8 @@ class TorchStack(Stack):
         return capabilities(
             tasks=self.tasks, devices=devices, dtypes=list(DTYPES),
             math=["f32", "tf32"] if cuda else ["f32"], autocast=["bf16", "f16"],
-            settings=self.settings(), trace=self.trace, epoch="train" in self.tasks)
+            settings=self.settings(), trace=self.trace, epoch="train" in self.tasks,
+            operators="train" in self.tasks)
 
     def load(self, case, inputs):
         if case.math == "tf32" and case.device == "cpu":

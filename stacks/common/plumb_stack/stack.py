@@ -67,6 +67,14 @@ class Session:
     def epoch_end(self):
         """Back to what was loaded."""
 
+    def profile_begin(self):
+        """Records the operators of the epoch that begins."""
+        raise Unsupported("this stack records no operators")
+
+    def profile_end(self):
+        """[{"name", "calls", ...}] since profile_begin; None where nothing was recorded."""
+        return None
+
 
 class Stack:
     name = ""
@@ -89,7 +97,8 @@ def capabilities(**given):
     """The protocol's list, with what most stacks answer."""
     able = {"tasks": ["infer"], "devices": ["cpu"], "dtypes": ["f32"], "math": ["f32"],
             "autocast": [], "regions": ["latency", "queued", "host", "return"], "models": None,
-            "files": [], "settings": {}, "trace": False, "epoch": False, "group": False}
+            "files": [], "settings": {}, "trace": False, "epoch": False, "operators": False,
+            "group": False}
     unknown = given.keys() - able.keys()
     if unknown:
         raise ValueError(f"no such capability: {unknown}")

@@ -154,6 +154,8 @@ class Worker:
         if train and not self.case.training:
             raise Invalid("epoch: the case was loaded for inference")
         self.epoch_step = session.epoch(train)
+        if take(request, "profile", bool, False):
+            session.profile_begin()
         return {"type": "ok"}
 
     def batch(self, request):
@@ -169,7 +171,8 @@ class Worker:
             raise Invalid("epoch_end: no epoch has begun")
         self.session.epoch_end()
         self.epoch_step = None
-        return {"type": "ok"}
+        operators = self.session.profile_end()
+        return {"type": "ok"} | ({"operators": operators} if operators is not None else {})
 
     # What they share.
 

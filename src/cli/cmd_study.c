@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Experiments written down as YAML: plan and estimate first, then the runs, then the report.
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/core/arena.h"
+#include "base/core/status.h"
+#include "bench/git.h"
+#include "cli/bench_flags.h"
+#include "cli/cli.h"
+#include "store/study.h"
+#include "study/document.h"
+#include "study/study.h"
+
+typedef struct study_flags {
+    const char *set, *device, *db, *output;
+    bool quick, dry_run, resume, no_lock;
+    double time;
+} study_flags;
+
+#define FLAG(flag, what, field) \
+    .name = flag, .kind = PLB_FLAG_##what, .offset = offsetof(study_flags, field)
+static const plb_flag flags[] = {
+    {FLAG("quick", SWITCH, quick), .help = "the file's small edition: minutes on two cores"},
+    {FLAG("set", STRING, set), .value = "KEY=VALUE;...",
+     .help = "change values of the file: parts.epoch.seeds=[1,2]"},
+    {FLAG("device", STRING, device), .value = "LIST", .help = "of all parts: cpu, cuda, cuda:N"},
+    {FLAG("time", DOUBLE, time), .value = "S", .low = 1, .high = 1e7,
+     .help = "budget in seconds; what does not fit is left out, and said"},
+    {FLAG("dry-run", SWITCH, dry_run), .help = "print the plan and stop"},
+    {FLAG("resume", SWITCH, resume), .help = "go on with this study's newest run"},
+    {FLAG("out", FILE, output), .letter = 'o', .value = "F.html",
+     .help = "the report; default NAME.html"},
+    {FLAG("db", FILE, db), .value = "F",
+     .help = "the store; default: $XDG_DATA_HOME/plumb/plumb.db"},
+    {FLAG("no-lock", SWITCH, no_lock), .help = "measure though another plumb measures"},
+};
+
+enum { MAX_SETS = 32, PLAN_LINES = 40 };
+
+static plb_status split_sets(const char *text, plb_arena *arena, const char **sets, size_t *count) {
+    char *copy = text ? plb_arena_strdup(arena, text) : NULL, *rest = NULL;
+    *count = 0;
+    if (!text) return PLB_OK;
+    if (!copy) return plb_fail(PLB_ENOMEM, "out of memory");
+    for (char *word = strtok_r(copy, ";", &rest); word; word = strtok_r(NULL, ";", &rest)) {
+        if (*count == MAX_SETS) return plb_fail(PLB_EINVAL, "--set: expected at most 32 values");
+        sets[(*count)++] = word;
+    }
+    return PLB_OK;
+}
+
+// ---------------------------------------------------------------------------- the plan
+static void describe(const plb_study_item *item, char *out, size_t size) {
+    bool train = item->part->kind == PLB_PART_TRAIN;
+    if (train)
+        snprintf(out, size, "%s on %s, %s, %s, %lld thread%s, seed %lld", item->model,
+                 item->part->data, item->stack, item->device, (long long)item->threads,
+                 item->threads == 1 ? "" : "s", (long long)item->seed);
+    else
+        snprintf(out, size, "%s %s, %s, %s, batch %lld, size %lld", item->model, item->task,
+                 item->stack, item->device, (long long)item->batch, (long long)item->size);
+}
+
+static void format_seconds(double s, char *out, size_t size) {
+    if (s < 90)
+        snprintf(out, size, "%.0f s", s);
+    else if (s < 5400)
+        snprintf(out, size, "%.0f min", s / 60);
+    else
+        snprintf(out, size, "%.1f h", s / 3600);
+}
+
+static void print_plan(const plb_study *study, const plb_study_spec *spec) {
+    char time[32];
+    size_t count = plb_study_item_count(study);
+    format_seconds(plb_study_estimate_s(study), time, sizeof time);
+    plb_note("%s: %zu items, about %s", spec->title, count, time);
+    for (size_t p = 0; p < spec->part_count; p++) {
+        double sum = 0;
+        size_t items = 0;
+        for (size_t i = 0; i < count; i++) {
+            const plb_study_item *item = plb_study_item_at(study, i);
+            if (item->part == &spec->parts[p]) items++, sum += item->estimate_s;
+        }
+        format_seconds(sum, time, sizeof time);
+        plb_note("  %-12s %4zu items, about %-7s %s", spec->parts[p].name, items, time,
+                 spec->parts[p].title);
+    }
+}
+
+static void print_items(const plb_study *study) {
+    for (size_t i = 0; i < plb_study_item_count(study); i++) {
+        const plb_study_item *item = plb_study_item_at(study, i);
+        char what[256], time[32];
+        describe(item, what, sizeof what);
+        format_seconds(item->estimate_s, time, sizeof time);
+        plb_print("%-12s %-9s %s\n", item->part->name, time, what);
+    }
+}
+
+// ---------------------------------------------------------------------------- progress
+static void show(void *context, const plb_study_event *e) {
+    bool terminal = isatty(STDERR_FILENO);
+    char what[256] = "", left[32];
+    (void)context;
+    if (!e->item && !e->text) return;
+    if (e->item) describe(e->item, what, sizeof what);
+    format_seconds(e->left_s, left, sizeof left);
+    if (terminal) fputs("\r\033[K", stderr);
+    if (e->item && !e->text) {
+        if (strcmp(e->item->outcome, "ok") != 0)
+            plb_note("[%zu/%zu] %s: %s: %s", e->done, e->total, what, e->item->outcome,
+                     e->item->reason);
+        else
+            plb_note("[%zu/%zu] %s: %.1f s; about %s left", e->done, e->total, what,
+                     e->item->spent_s, left);
+    } else if (terminal) {
+        fprintf(stderr, "[%zu/%zu] %s: %s; about %s left", e->done, e->total, what, e->text, left);
+        fflush(stderr);
+    }
+}
+
+static bool interrupted(void *context) {
+    (void)context;
+    return plb_cli_interrupted();
+}
+
+// ---------------------------------------------------------------------------- the end
+static void told(void *context, const char *path) {
+    (void)context;
+    plb_print("%s\n", path);
+}
+
+static plb_status print_json(const plb_study *study, const plb_study_spec *spec) {
+    plb_json json;
+    plb_cli_json_begin(&json, "study", 1);
+    plb_json_string(&json, "study", spec->name);
+    plb_json_int(&json, "run", plb_study_run_id(study));
+    plb_json_begin_array(&json, "items");
+    for (size_t i = 0; i < plb_study_item_count(study); i++) {
+        const plb_study_item *item = plb_study_item_at(study, i);
+        plb_json_begin_object(&json, NULL);
+        plb_json_string(&json, "part", item->part->name);
+        plb_json_raw(&json, "keys", item->keys);
+        plb_json_double(&json, "estimate_s", item->estimate_s);
+        plb_json_string(&json, "outcome", item->outcome);
+        plb_json_string(&json, "reason", item->reason[0] ? item->reason : NULL);
+        plb_json_end(&json);
+    }
+    plb_json_end(&json);
+    return plb_cli_json_print(&json);
+}
+
+static plb_status write_report(const plb_study *study, const plb_study_spec *spec,
+                               const study_flags *f, bool as_json) {
+    char path[256];
+    plb_store *store = NULL;
+    plb_document *document = NULL;
+    plb_status status;
+    snprintf(path, sizeof path, "%s.html", spec->name);
+    PLB_TRY(plb_store_open_existing(f->db, &store));
+    PLB_TRY_OUT(plb_study_document(store, plb_study_run_id(study), &document));
+    PLB_TRY_OUT(plb_document_write(document, PLB_FORMAT_HTML, NULL, f->output ? f->output : path,
+                                   as_json ? NULL : told, NULL));
+out:
+    plb_document_free(document);
+    plb_store_close(store);
+    return status;
+}
+
+static int exit_code_of(const plb_study *study) {
+    bool ok = false, broken = false;
+    for (size_t i = 0; i < plb_study_item_count(study); i++) {
+        const char *outcome = plb_study_item_at(study, i)->outcome;
+        if (!outcome) continue;
+        ok |= !strcmp(outcome, "ok");
+        broken |= !strcmp(outcome, "crash") || !strcmp(outcome, "protocol");
+    }
+    return broken ? PLB_EXIT_BROKEN : ok ? PLB_EXIT_FINE : PLB_EXIT_NOTHING;
+}
+
+static plb_status find_run(const study_flags *f, const char *name, plb_arena *arena, int64_t *out) {
+    plb_store *store = NULL;
+    plb_study_row row = {0};
+    PLB_TRY(plb_store_open_existing(f->db, &store));
+    plb_status status = plb_store_find_study(store, 0, name, arena, &row);
+    plb_store_close(store);
+    *out = row.run;
+    return status;
+}
+
+static plb_status options_json(const study_flags *f, plb_arena *arena, const char **out) {
+    plb_json json = {.compact = true};
+    plb_json_begin_object(&json, NULL);
+    plb_json_bool(&json, "quick", f->quick);
+    plb_json_string(&json, "set", f->set);
+    plb_json_string(&json, "device", f->device);
+    plb_json_double(&json, "time", f->time);
+    plb_json_end(&json);
+    plb_status status = plb_json_status(&json);
+    if (!status && !(*out = plb_arena_strdup(arena, json.text.text)))
+        status = plb_fail(PLB_ENOMEM, "out of memory");
+    plb_json_free(&json);
+    return status;
+}
+
+static plb_status run_all(plb_call *call, const plb_study_spec *spec, plb_study *study) {
+    const study_flags *f = call->options;
+    if (f->dry_run && call->json) return print_json(study, spec);
+    if (f->dry_run) {
+        print_plan(study, spec);
+        print_items(study);
+        return PLB_OK;
+    }
+    if (!f->no_lock) PLB_TRY(plb_measure_lock());
+    print_plan(study, spec);
+    plb_status status = plb_study_run(study);
+    if (status && status != PLB_ECANCELLED) return status;
+    call->exit_code = exit_code_of(study);
+    plb_status written = write_report(study, spec, f, call->json);
+    if (!written && call->json) written = print_json(study, spec);
+    return status ? status : written;
+}
+
+static plb_status run_study(plb_call *call) {
+    const study_flags *f = call->options;
+    const char *sets[MAX_SETS];
+    plb_spec_options spec_options = {.quick = f->quick, .set = sets, .devices = f->device};
+    plb_study_options options = {
+        .store = f->db, .quick = f->quick, .time_s = f->time, .interrupted = interrupted};
+    plb_study_spec spec;
+    plb_study *study = NULL;
+    plb_status status;
+    plb_arena *arena = plb_arena_new();
+    if (!arena) return plb_fail(PLB_ENOMEM, "out of memory");
+    plb_cli_catch_interrupt();
+    PLB_TRY_OUT(plb_own_path(arena, &options.plumb));
+    PLB_TRY_OUT(split_sets(f->set, arena, sets, &spec_options.set_count));
+    PLB_TRY_OUT(plb_study_spec_open(call->operands[0], options.plumb, &spec_options, arena, &spec));
+    PLB_TRY_OUT(options_json(f, arena, &options.options_json));
+    if (f->resume) PLB_TRY_OUT(find_run(f, spec.name, arena, &options.resume));
+    options.command = plb_typed_command(arena);
+    options.tell = show;
+    PLB_TRY_OUT(plb_study_new(&spec, &options, &study));
+    PLB_TRY_OUT(run_all(call, &spec, study));
+out:
+    plb_study_free(study);
+    plb_arena_free(arena);
+    return status;
+}
+
+const plb_command plb_cmd_study = {
+    .name = "study",
+    .summary = "run an experiment that is written down as a file",
+    .operands = "NAME|FILE.yaml",
+    .description =
+        "Runs every item that a study's parts span: trainings of one model by every stack, on\n"
+        "the same batches from the same weights, and sweeps over batches and sizes. Plan and\n"
+        "estimate come first; results go to the store as they are found; the report is written\n"
+        "at the end. docs/studies.md says how a study is written. Two are here, both of them\n"
+        "works that are reproduced: levels and threads.\n\n"
+        "Exit status: 6 if a worker broke, 5 if nothing was measured.",
+    .min_operands = 1,
+    .max_operands = 1,
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags,
+    .options_bytes = sizeof(study_flags),
+    .completes = "levels threads",
+    .run = run_study,
+};

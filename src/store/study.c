@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/study.h"
+
+#include <string.h>
+
+#include "base/core/status.h"
+#include "store/db.h"
+
+static plb_status insert_study(plb_store *store, int64_t run_id, const char *name, const char *spec,
+                               const char *options) {
+    sqlite3_stmt *insert;
+    PLB_TRY(plb_db_prepare(
+        store, "INSERT INTO study (run, name, spec, options) VALUES (?, ?, ?, ?)", &insert));
+    sqlite3_bind_int64(insert, 1, run_id);
+    plb_db_text(insert, 2, name);
+    plb_db_text(insert, 3, spec);
+    plb_db_text(insert, 4, options);
+    return plb_db_finish(store, insert, "adding a study");
+}
+
+plb_status plb_store_begin_study(plb_store *store, int64_t run_id, const char *name,
+                                 const char *spec, const char *options) {
+    PLB_TRY(plb_db_begin(store));
+    return plb_db_end(store, insert_study(store, run_id, name, spec, options));
+}
+
+// A column's text in the arena; *failed is set when there is no memory.
+static const char *column(sqlite3_stmt *row, int i, plb_arena *arena, bool *failed) {
+    const char *text = (const char *)sqlite3_column_text(row, i);
+    char *copy = text ? plb_arena_strdup(arena, text) : NULL;
+    if (text && !copy) *failed = true;
+    return copy;
+}
+
+plb_status plb_store_find_study(plb_store *store, int64_t run_id, const char *name,
+                                plb_arena *arena, plb_study_row *out) {
+    sqlite3_stmt *select;
+    bool row, failed = false;
+    PLB_TRY(plb_db_prepare(store,
+                           "SELECT run, name, spec, options FROM study WHERE (?1 = 0 OR run = ?1) "
+                           "AND (?2 IS NULL OR name = ?2) ORDER BY run DESC LIMIT 1",
+                           &select));
+    sqlite3_bind_int64(select, 1, run_id);
+    plb_db_text(select, 2, name);
+    PLB_TRY(plb_db_step(store, select, "reading a study", &row));
+    if (row) {
+        *out = (plb_study_row){.run = sqlite3_column_int64(select, 0),
+                               .name = column(select, 1, arena, &failed),
+                               .spec = column(select, 2, arena, &failed),
+                               .options = column(select, 3, arena, &failed)};
+    }
+    sqlite3_reset(select);
+    if (failed) return plb_fail(PLB_ENOMEM, "out of memory for a study");
+    if (row) return PLB_OK;
+    if (run_id)
+        return plb_fail(PLB_EMISSING, "%s: run %lld is no study", plb_store_path(store),
+                        (long long)run_id);
+    return plb_fail(PLB_EMISSING, "%s: no study %s has been run", plb_store_path(store),
+                    name ? name : "");
+}
+
+static plb_status upsert_item(plb_store *store, int64_t run_id, const plb_study_item_row *item) {
+    sqlite3_stmt *insert;
+    PLB_TRY(plb_db_prepare(store,
+                           "INSERT INTO study_item (run, part, keys, outcome, reason, results) "
+                           "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (run, part, keys) DO UPDATE SET "
+                           "outcome = excluded.outcome, reason = excluded.reason, "
+                           "results = excluded.results",
+                           &insert));
+    sqlite3_bind_int64(insert, 1, run_id);
+    plb_db_text(insert, 2, item->part);
+    plb_db_text(insert, 3, item->keys);
+    plb_db_text(insert, 4, item->outcome);
+    plb_db_text(insert, 5, item->reason);
+    plb_db_text(insert, 6, item->results);
+    return plb_db_finish(store, insert, "adding an item of a study");
+}
+
+plb_status plb_store_put_item(plb_store *store, int64_t run_id, const plb_study_item_row *item) {
+    PLB_TRY(plb_db_begin(store));
+    return plb_db_end(store, upsert_item(store, run_id, item));
+}
+
+static plb_status count_items(plb_store *store, int64_t run_id, size_t *out) {
+    sqlite3_stmt *select;
+    bool row;
+    PLB_TRY(plb_db_prepare(store, "SELECT count(*) FROM study_item WHERE run = ?", &select));
+    sqlite3_bind_int64(select, 1, run_id);
+    PLB_TRY(plb_db_step(store, select, "counting a study's items", &row));
+    *out = row ? (size_t)sqlite3_column_int64(select, 0) : 0;
+    sqlite3_reset(select);
+    return PLB_OK;
+}
+
+plb_status plb_store_items(plb_store *store, int64_t run_id, plb_arena *arena,
+                           plb_study_item_row **out, size_t *out_count) {
+    size_t room = 0, n = 0;
+    sqlite3_stmt *select;
+    bool row, failed = false;
+    PLB_TRY(count_items(store, run_id, &room));
+    plb_study_item_row *items = plb_arena_alloc(arena, (room + 1) * sizeof *items);
+    if (!items) return plb_fail(PLB_ENOMEM, "out of memory for a study's items");
+    PLB_TRY(plb_db_prepare(store,
+                           "SELECT part, keys, outcome, reason, results FROM study_item "
+                           "WHERE run = ? ORDER BY id",
+                           &select));
+    sqlite3_bind_int64(select, 1, run_id);
+    for (;;) {
+        PLB_TRY(plb_db_step(store, select, "reading a study's items", &row));
+        if (!row || n == room) break;
+        items[n++] = (plb_study_item_row){.part = column(select, 0, arena, &failed),
+                                          .keys = column(select, 1, arena, &failed),
+                                          .outcome = column(select, 2, arena, &failed),
+                                          .reason = column(select, 3, arena, &failed),
+                                          .results = column(select, 4, arena, &failed)};
+    }
+    sqlite3_reset(select);
+    if (failed) return plb_fail(PLB_ENOMEM, "out of memory for a study's items");
+    *out = items, *out_count = n;
+    return PLB_OK;
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The data of a part that trains: both splits in memory or in the cache's map, cut to the numbers
+// that the part asks for. Where the set itself is missing, its stand-in is taken, and said.
+#include <string.h>
+
+#include "base/core/status.h"
+#include "base/machine.h"
+#include "data/cache.h"
+#include "data/registry.h"
+#include "study/work.h"
+
+static bool show_loading(void *context, const plb_progress_event *event) {
+    plb_study *s = context;
+    (void)event;
+    return !(s->options.interrupted && s->options.interrupted(s->options.context));
+}
+
+static plb_status open_split(plb_study *s, const char *name, int64_t size, int64_t count,
+                             plb_data_split split) {
+    plb_dataset_options options = {.size = size, .count = count};
+    plb_progress progress = {.callback = show_loading, .context = s, .interval_ns = 100000000};
+    plb_dataset **set = &s->sets[split], *kept = NULL;
+    const char *folder;
+    PLB_TRY(plb_dataset_open(name, split, &options, set));
+    PLB_TRY(plb_cache_folder(s->arena, &folder));
+    PLB_TRY(plb_dataset_cache(set, folder, plb_machine_threads(), &progress));
+    if ((*set)->ops->peek) return PLB_OK;
+    PLB_TRY(plb_dataset_materialise(*set, plb_machine_threads(), &progress, &kept));
+    plb_dataset_free(*set);
+    *set = kept;
+    return PLB_OK;
+}
+
+static void close_data(plb_study *s) {
+    for (int split = 0; split < 2; split++) {
+        plb_dataset_free(s->sets[split]);
+        s->sets[split] = NULL;
+    }
+    s->data_of = NULL, s->data_note = NULL;
+}
+
+static plb_status open_both(plb_study *s, const plb_study_part *part, const char *name,
+                            int64_t size) {
+    PLB_TRY(open_split(s, name, size, part->train_samples, PLB_TRAIN));
+    return open_split(s, name, size, part->test_samples, PLB_TEST);
+}
+
+plb_status plb_study_open_data(plb_study *s, const plb_study_part *part) {
+    if (s->data_of == part) return PLB_OK;
+    close_data(s);
+    plb_study_tell(s, NULL, "reading data");
+    plb_status status = open_both(s, part, part->data, 0);
+    if (status == PLB_EMISSING && part->stand_in) {
+        close_data(s);
+        s->data_note = plb_arena_printf(s->arena, "stand-in: %s, %s being missing", part->stand_in,
+                                        part->data);
+        status = open_both(s, part, part->stand_in, part->stand_in_size);
+    }
+    if (status) return status;
+    if (s->sets[0]->info.height != s->sets[0]->info.width)
+        return plb_fail(PLB_EUNSUPPORTED, "%s: expected square samples", part->data);
+    s->data_of = part;
+    return PLB_OK;
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/document.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/core/status.h"
+#include "store/read.h"
+#include "study/results.h"
+
+static plb_status say_head(plb_store *store, const plb_results *r, plb_document *d) {
+    plb_run_row *rows;
+    size_t count;
+    const plb_run_filter filter = {.id = r->study.run};
+    PLB_TRY(plb_store_runs(store, &filter, r->arena, &rows, &count));
+    if (!count) return PLB_OK;
+    char when[64] = "";
+    time_t seconds = (time_t)(rows[0].began_ms / 1000);
+    struct tm tm;
+    if (gmtime_r(&seconds, &tm)) strftime(when, sizeof when, "%Y-%m-%d %H:%M UTC", &tm);
+    json_error_t error;
+    json_t *machine = json_loads(rows[0].machine, 0, &error);
+    const char *cpu = json_string_value(json_object_get(machine, "cpu"));
+    const json_t *card = json_array_get(json_object_get(machine, "gpus"), 0);
+    const char *gpu =
+        json_string_value(json_is_object(card) ? json_object_get(card, "name") : card);
+    plb_document_set_subtitle(d, "%s; run %lld, %s%s%s%s%s", when, (long long)r->study.run,
+                              rows[0].state, cpu ? "; " : "", cpu ? cpu : "", gpu ? "; " : "",
+                              gpu ? gpu : "");
+    if (rows[0].command && *rows[0].command) plb_document_set_command(d, rows[0].command);
+    json_decref(machine);
+    return PLB_OK;
+}
+
+static void say_about(const plb_results *r, plb_document *d) {
+    plb_section *section = plb_document_section(d, "What this is");
+    if (r->spec.about) plb_section_say(section, "%s", r->spec.about);
+    if (r->spec.origin) plb_section_say(section, "Origin: %s.", r->spec.origin);
+    if (r->quick)
+        plb_section_say(section, "This is the study's quick edition: small models, few samples and "
+                                 "few sizes. Its numbers show how, not how much.");
+}
+
+static void say_deviations(const plb_results *r, plb_document *d) {
+    plb_section *section = plb_document_section(d, "What differs from the original");
+    for (size_t i = 0; i < r->spec.deviations.count; i++)
+        plb_section_say(section, "%s", r->spec.deviations.word[i]);
+    for (size_t i = 0; i < r->spec.part_count; i++) {
+        const plb_study_part *p = &r->spec.parts[i];
+        if (p->kind != PLB_PART_TRAIN || !p->epochs) continue;
+        plb_section_say(section, "%s: %lld epoch%s and %zu seed%s%s.", p->title,
+                        (long long)p->epochs, p->epochs == 1 ? "" : "s", p->seeds.count,
+                        p->seeds.count == 1 ? "" : "s",
+                        p->train_samples ? ", on a part of the samples" : "");
+    }
+}
+
+// What is not there, and why: refusals once each, what was left out by number.
+static void say_missing(const plb_results *r, plb_document *d) {
+    plb_section *section = NULL;
+    plb_table *table = NULL;
+    for (size_t i = 0; i < r->count; i++) {
+        const plb_result *item = &r->items[i];
+        bool told = item->ok;
+        for (size_t k = 0; k < i && !told; k++) {
+            const plb_result *other = &r->items[k];
+            told = !strcmp(other->part, item->part) && !strcmp(other->stack, item->stack) &&
+                   !strcmp(other->device, item->device) && !strcmp(other->model, item->model) &&
+                   !strcmp(other->outcome, item->outcome) && !item->reason == !other->reason &&
+                   (!item->reason || !strcmp(other->reason, item->reason));
+        }
+        if (told) continue;
+        if (!section) {
+            section = plb_document_section(d, "What is missing, and why");
+            table = plb_section_table(section, "missing", "Items without numbers");
+            static const char *const columns[] = {"part",   "model",   "stack",
+                                                  "device", "outcome", "reason"};
+            for (int c = 0; c < 6; c++)
+                plb_table_column(table, columns[c], PLB_COLUMN_TEXT, PLB_UNIT_NONE);
+        }
+        plb_table_text(table, "%s", item->part);
+        plb_table_text(table, "%s", item->model);
+        plb_table_text(table, "%s", item->stack);
+        plb_table_text(table, "%s", item->device);
+        plb_table_badge(table, PLB_TONE_UNSURE, item->outcome);
+        plb_table_text(table, "%s", item->reason ? item->reason : "");
+    }
+}
+
+static plb_status say_machine(plb_store *store, const plb_results *r, plb_document *d) {
+    plb_run_row *rows;
+    size_t count;
+    const plb_run_filter filter = {.id = r->study.run};
+    PLB_TRY(plb_store_runs(store, &filter, r->arena, &rows, &count));
+    plb_section *section = plb_document_section(d, "Machine, versions and the study itself");
+    if (count) plb_section_text(section, "fingerprint of the machine", rows[0].fingerprint);
+    for (size_t i = 0; i < r->count; i++) {
+        bool told = !r->items[i].ok;
+        for (size_t k = 0; k < i && !told; k++)
+            told = r->items[k].ok && !strcmp(r->items[k].stack, r->items[i].stack);
+        json_t *versions = told ? NULL : json_object_get(r->items[i].json, "versions");
+        char *text = versions ? json_dumps(versions, 0) : NULL;
+        if (text) plb_section_text(section, r->items[i].stack, text);
+        free(text);
+    }
+    plb_section_text(section, "the study as a file", r->study.spec);
+    plb_section_text(section, "its options", r->study.options);
+    return PLB_OK;
+}
+
+static plb_status say_all(plb_store *store, const plb_results *r, plb_document *d) {
+    PLB_TRY(say_head(store, r, d));
+    plb_study_say_findings(r, d);
+    say_about(r, d);
+    for (size_t i = 0; i < r->spec.part_count; i++) {
+        const plb_study_part *part = &r->spec.parts[i];
+        if (part->kind == PLB_PART_TRAIN)
+            plb_study_say_training(r, part, d);
+        else
+            plb_study_say_sweep(r, part, d);
+    }
+    say_deviations(r, d);
+    say_missing(r, d);
+    PLB_TRY(say_machine(store, r, d));
+    return plb_document_status(d);
+}
+
+plb_status plb_study_document(plb_store *store, int64_t run_id, plb_document **out) {
+    plb_results results = {0};
+    PLB_TRY(plb_results_load(store, run_id, &results));
+    plb_document *document = plb_document_new(results.spec.title);
+    plb_status status = document ? say_all(store, &results, document)
+                                 : plb_fail(PLB_ENOMEM, "out of memory for a report");
+    plb_results_free(&results);
+    if (status) {
+        plb_document_free(document);
+        return status;
+    }
+    *out = document;
+    return PLB_OK;
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/results.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/core/alloc.h"
+#include "base/core/status.h"
+
+static const char *text_of(const json_t *object, const char *key, plb_arena *arena) {
+    const char *text = json_string_value(json_object_get(object, key));
+    const char *copy = text ? plb_arena_strdup(arena, text) : NULL;
+    return copy ? copy : "";
+}
+
+static int64_t int_of(const json_t *object, const char *key) {
+    return json_integer_value(json_object_get(object, key));
+}
+
+static plb_status read_item(const plb_study_item_row *row, plb_arena *arena, plb_result *out) {
+    json_error_t error;
+    json_t *keys = json_loads(row->keys, 0, &error);
+    if (!keys) return plb_fail(PLB_EINVAL, "an item of a study: %s", error.text);
+    *out = (plb_result){.part = row->part,
+                        .model = text_of(keys, "model", arena),
+                        .stack = text_of(keys, "stack", arena),
+                        .device = text_of(keys, "device", arena),
+                        .task = text_of(keys, "task", arena),
+                        .region = text_of(keys, "region", arena),
+                        .data = text_of(keys, "data", arena),
+                        .threads = int_of(keys, "threads"),
+                        .batch = int_of(keys, "batch"),
+                        .size = int_of(keys, "size"),
+                        .seed = int_of(keys, "seed"),
+                        .train = !strcmp(text_of(keys, "kind", arena), "train"),
+                        .ok = !strcmp(row->outcome, "ok"),
+                        .outcome = row->outcome,
+                        .reason = row->reason};
+    json_decref(keys);
+    if (row->results) out->json = json_loads(row->results, 0, &error);
+    return PLB_OK;
+}
+
+static plb_status read_spec(plb_results *r) {
+    json_error_t error;
+    json_t *options = json_loads(r->study.options, 0, &error);
+    const char *sets[32], *set = json_string_value(json_object_get(options, "set"));
+    plb_spec_options how = {.quick = json_is_true(json_object_get(options, "quick")), .set = sets};
+    char *copy = plb_arena_strdup(r->arena, set ? set : ""), *rest = NULL;
+    r->quick = how.quick;
+    json_decref(options);
+    if (!copy) return plb_fail(PLB_ENOMEM, "out of memory for a study");
+    for (char *word = strtok_r(copy, ";", &rest); word && how.set_count < 32;
+         word = strtok_r(NULL, ";", &rest))
+        sets[how.set_count++] = word;
+    return plb_study_spec_parse(r->study.spec, strlen(r->study.spec), r->study.name, &how, r->arena,
+                                &r->spec);
+}
+
+plb_status plb_results_load(plb_store *store, int64_t run_id, plb_results *out) {
+    plb_study_item_row *rows = NULL;
+    size_t count = 0;
+    plb_status status;
+    *out = (plb_results){.arena = plb_arena_new()};
+    if (!out->arena) return plb_fail(PLB_ENOMEM, "out of memory for a study");
+    PLB_TRY_OUT(plb_store_find_study(store, run_id, NULL, out->arena, &out->study));
+    PLB_TRY_OUT(read_spec(out));
+    PLB_TRY_OUT(plb_store_items(store, run_id, out->arena, &rows, &count));
+    out->items = plb_arena_alloc(out->arena, (count + 1) * sizeof *out->items);
+    if (!out->items) PLB_TRY_OUT(plb_fail(PLB_ENOMEM, "out of memory for a study"));
+    for (; out->count < count; out->count++)
+        PLB_TRY_OUT(read_item(&rows[out->count], out->arena, &out->items[out->count]));
+out:
+    if (status) plb_results_free(out);
+    return status;
+}
+
+void plb_results_free(plb_results *r) {
+    for (size_t i = 0; i < r->count; i++) json_decref(r->items[i].json);
+    plb_arena_free(r->arena);
+    *r = (plb_results){0};
+}
+
+// ---------------------------------------------------------------------------- numbers
+static double number(const json_t *value) {
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+double plb_result_number(const plb_result *item, const char *key) {
+    return number(json_object_get(item->json, key));
+}
+
+int plb_result_epochs(const plb_result *item) {
+    return (int)json_array_size(json_object_get(item->json, "epochs")) - 1;
+}
+
+double plb_result_epoch(const plb_result *item, int e, const char *key) {
+    const json_t *epochs = json_object_get(item->json, "epochs");
+    size_t count = json_array_size(epochs), at = e < 0 ? count - 1 : (size_t)e;
+    return at < count ? number(json_object_get(json_array_get(epochs, at), key)) : NAN;
+}
+
+double plb_result_memory(const plb_result *item) {
+    const json_t *memory = json_object_get(item->json, "memory");
+    const json_t *device = json_array_get(json_object_get(memory, "devices"), 0);
+    double allocated = number(json_object_get(device, "allocated_peak_bytes"));
+    if (!isnan(allocated)) return allocated;
+    double planned = number(json_object_get(memory, "planned_bytes"));
+    if (!isnan(planned)) return planned;
+    return number(json_object_get(memory, "rss_bytes")) -
+           number(json_object_get(memory, "libraries_rss_bytes"));
+}
+
+// ---------------------------------------------------------------------------- pools
+static bool alike(const plb_result *a, const plb_result *b) {
+    return !strcmp(a->model, b->model) && !strcmp(a->stack, b->stack) &&
+           !strcmp(a->device, b->device) && !strcmp(a->task, b->task) &&
+           !strcmp(a->region, b->region) && a->threads == b->threads && a->batch == b->batch &&
+           a->size == b->size;
+}
+
+int plb_results_pools(const plb_results *r, const char *part, plb_pool *out, int room) {
+    int count = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        const plb_result *item = &r->items[i];
+        if (!item->ok || strcmp(item->part, part) != 0) continue;
+        int k = 0;
+        while (k < count && !alike(out[k].first, item)) k++;
+        if (k == count && count == room) continue;
+        if (k == count) out[count++] = (plb_pool){.first = item};
+        if (out[k].count < 32) out[k].items[out[k].count++] = item;
+    }
+    return count;
+}
+
+plb_band plb_pool_epoch(const plb_pool *pool, int e, const char *key) {
+    plb_band band = {0, INFINITY, -INFINITY};
+    for (int i = 0; i < pool->count; i++) {
+        double value = plb_result_epoch(pool->items[i], e, key);
+        band.mean += value / pool->count;
+        band.low = fmin(band.low, value), band.high = fmax(band.high, value);
+    }
+    return isnan(band.mean) ? (plb_band){NAN, NAN, NAN} : band;
+}
+
+const char *plb_result_label(const plb_results *r, const plb_result *item, plb_arena *arena) {
+    bool devices = false, threads = false, models = false;
+    for (size_t i = 0; i < r->count; i++) {
+        const plb_result *other = &r->items[i];
+        if (strcmp(other->part, item->part) != 0) continue;
+        devices |= strcmp(other->device, item->device) != 0;
+        threads |= other->threads != item->threads;
+        models |= strcmp(other->model, item->model) != 0;
+    }
+    char count[32] = "";
+    if (threads)
+        snprintf(count, sizeof count, ", %lld thread%s", (long long)item->threads,
+                 item->threads == 1 ? "" : "s");
+    const char *label =
+        plb_arena_printf(arena, "%s%s%s%s%s%s", models ? item->model : "", models ? ", " : "",
+                         item->stack, devices ? ", " : "", devices ? item->device : "", count);
+    return label ? label : item->stack;
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// The section of a sweep: bars where nothing varies but the stack, slices where batch or size does,
+// heat maps where both do.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "study/results.h"
+
+enum { MAX_LINES = 48, MAX_TICKS = 64 };
+
+typedef enum measure { TIME, MEMORY } measure;
+
+typedef struct teller {
+    const plb_results *r;
+    const plb_study_part *part;
+    plb_document *d;
+    plb_section *section;
+    const plb_result *line[MAX_LINES]; // the first item of each stack, device, model, task, region
+    int lines;
+    int64_t batch[MAX_TICKS], size[MAX_TICKS]; // ascending
+    int batches, sizes;
+} teller;
+
+static void insert(int64_t *list, int *count, int64_t value) {
+    int at = 0;
+    while (at < *count && list[at] < value) at++;
+    if (at < *count && list[at] == value) return;
+    if (*count == MAX_TICKS) return;
+    memmove(list + at + 1, list + at, (size_t)(*count - at) * sizeof *list);
+    list[at] = value;
+    ++*count;
+}
+
+static bool same_line(const plb_result *a, const plb_result *b) {
+    return !strcmp(a->model, b->model) && !strcmp(a->stack, b->stack) &&
+           !strcmp(a->device, b->device) && !strcmp(a->task, b->task) &&
+           !strcmp(a->region, b->region) && a->threads == b->threads;
+}
+
+static void collect(teller *t) {
+    for (size_t i = 0; i < t->r->count; i++) {
+        const plb_result *item = &t->r->items[i];
+        if (strcmp(item->part, t->part->name) != 0) continue;
+        insert(t->batch, &t->batches, item->batch);
+        insert(t->size, &t->sizes, item->size);
+        int k = 0;
+        while (k < t->lines && !same_line(t->line[k], item)) k++;
+        if (k == t->lines && k < MAX_LINES) t->line[t->lines++] = item;
+    }
+}
+
+static const plb_result *cell(const teller *t, const plb_result *line, int64_t batch,
+                              int64_t size) {
+    for (size_t i = 0; i < t->r->count; i++) {
+        const plb_result *item = &t->r->items[i];
+        if (!strcmp(item->part, t->part->name) && item->batch == batch && item->size == size &&
+            same_line(item, line))
+            return item;
+    }
+    return NULL;
+}
+
+// Time of one sample in ns, or bytes.
+static double value_of(const plb_result *item, measure what) {
+    if (!item || !item->ok) return NAN;
+    if (what == MEMORY) return plb_result_memory(item);
+    return plb_result_number(item, "median_ns") / (double)item->batch;
+}
+
+static const char *why_none(const plb_result *item) {
+    return !item || item->ok ? NULL : item->outcome;
+}
+
+static const char *line_name(teller *t, const plb_result *line) {
+    const char *label = plb_result_label(t->r, line, plb_document_arena(t->d));
+    const char *name = plb_arena_printf(
+        plb_document_arena(t->d), "%s%s%s%s%s", label, t->part->tasks.count > 1 ? ", " : "",
+        t->part->tasks.count > 1 ? line->task : "", t->part->regions.count > 1 ? ", " : "",
+        t->part->regions.count > 1 ? line->region : "");
+    return name ? name : label;
+}
+
+static const char *name_of(teller *t, const char *what) {
+    const char *name = plb_arena_printf(plb_document_arena(t->d), "%s-%s", t->part->name, what);
+    return name ? name : what;
+}
+
+static void *room(teller *t, size_t count, size_t each) {
+    return plb_arena_alloc(plb_document_arena(t->d), (count + 1) * each);
+}
+
+// ---------------------------------------------------------------------------- bars
+static void draw_bars(teller *t) {
+    size_t n = (size_t)t->lines;
+    double *y = room(t, n, sizeof *y), *low = room(t, n, sizeof *y), *high = room(t, n, sizeof *y);
+    const char **names = room(t, n, sizeof *names), **labels = room(t, n, sizeof *labels);
+    int *colours = room(t, n, sizeof *colours);
+    if (!y || !low || !high || !names || !labels || !colours) return;
+    for (size_t i = 0; i < n; i++) {
+        const plb_result *item = t->line[i];
+        double samples = (double)item->batch * 1e9;
+        y[i] = item->ok ? samples / plb_result_number(item, "median_ns") : NAN;
+        low[i] = item->ok ? samples / plb_result_number(item, "high_ns") : NAN;
+        high[i] = item->ok ? samples / plb_result_number(item, "low_ns") : NAN;
+        names[i] = line_name(t, item), labels[i] = why_none(item);
+        colours[i] = plb_stack_colour(item->stack);
+    }
+    const plb_figure_series series = {
+        .name = "samples", .count = n, .y = y, .low = low, .high = high, .label = labels};
+    plb_section_figure(
+        t->section,
+        &(plb_figure){.kind = PLB_FIGURE_BARS,
+                      .name = name_of(t, "throughput"),
+                      .title = "Throughput",
+                      .y = {.title = "samples", .unit = PLB_UNIT_PER_SECOND, .zero = true},
+                      .category = names,
+                      .categories = n,
+                      .category_colour = colours,
+                      .series = &series,
+                      .series_count = 1});
+}
+
+// ---------------------------------------------------------------------------- slices
+static bool fill_line(teller *t, const plb_result *line, measure what, plb_figure_series *out) {
+    bool by_size = t->sizes > 1;
+    int n = by_size ? t->sizes : t->batches;
+    double *x = room(t, (size_t)n, sizeof *x), *y = room(t, (size_t)n, sizeof *y);
+    const char **labels = room(t, (size_t)n, sizeof *labels);
+    if (!x || !y || !labels) return false;
+    for (int k = 0; k < n; k++) {
+        const plb_result *item = by_size ? cell(t, line, t->batch[0], t->size[k])
+                                         : cell(t, line, t->batch[k], t->size[0]);
+        x[k] = (double)(by_size ? t->size[k] : t->batch[k]);
+        y[k] = value_of(item, what), labels[k] = why_none(item);
+    }
+    *out = (plb_figure_series){.name = line_name(t, line),
+                               .count = (size_t)n,
+                               .x = x,
+                               .y = y,
+                               .label = labels,
+                               .colour = plb_stack_colour(line->stack)};
+    return true;
+}
+
+static void draw_slice(teller *t, measure what) {
+    plb_figure_series *series = room(t, MAX_LINES, sizeof *series);
+    size_t count = 0;
+    if (!series) return;
+    for (int i = 0; i < t->lines; i++)
+        if (fill_line(t, t->line[i], what, &series[count])) count++;
+    bool by_size = t->sizes > 1;
+    const char *title = plb_arena_printf(
+        plb_document_arena(t->d), "%s by %s, %s %lld", what == TIME ? "Time of a sample" : "Memory",
+        by_size ? "resolution" : "batch", by_size ? "batch" : "resolution",
+        (long long)(by_size ? t->batch[0] : t->size[0]));
+    plb_section_figure(t->section,
+                       &(plb_figure){.kind = PLB_FIGURE_LINES,
+                                     .name = name_of(t, what == TIME ? "time" : "memory"),
+                                     .title = title ? title : "",
+                                     .x = {.title = by_size ? "height and width" : "batch",
+                                           .unit = PLB_UNIT_COUNT,
+                                           .log = true},
+                                     .y = {.title = what == TIME ? "time of a sample" : "memory",
+                                           .unit = what == TIME ? PLB_UNIT_NS : PLB_UNIT_BYTES,
+                                           .log = true},
+                                     .series = series,
+                                     .series_count = count});
+}
+
+// ---------------------------------------------------------------------------- surfaces
+static bool fill_grid(teller *t, const plb_result *line, measure what, plb_figure_series *out) {
+    size_t n = (size_t)(t->batches * t->sizes);
+    double *y = room(t, n, sizeof *y);
+    const char **labels = room(t, n, sizeof *labels);
+    if (!y || !labels) return false;
+    for (int s = 0; s < t->sizes; s++)
+        for (int b = 0; b < t->batches; b++) {
+            const plb_result *item = cell(t, line, t->batch[b], t->size[s]);
+            y[s * t->batches + b] = value_of(item, what);
+            labels[s * t->batches + b] = why_none(item);
+        }
+    *out = (plb_figure_series){.name = line_name(t, line), .count = n, .y = y, .label = labels};
+    return true;
+}
+
+static const char **ticks(teller *t, const int64_t *values, int count) {
+    const char **names = room(t, (size_t)count, sizeof *names);
+    for (int i = 0; names && i < count; i++) {
+        names[i] = plb_arena_printf(plb_document_arena(t->d), "%lld", (long long)values[i]);
+        if (!names[i]) names[i] = "?";
+    }
+    return names;
+}
+
+static void draw_surface(teller *t, measure what) {
+    plb_figure_series *series = room(t, MAX_LINES, sizeof *series);
+    size_t count = 0;
+    if (!series) return;
+    for (int i = 0; i < t->lines; i++)
+        if (fill_grid(t, t->line[i], what, &series[count])) count++;
+    plb_section_figure(t->section,
+                       &(plb_figure){.kind = PLB_FIGURE_HEAT,
+                                     .name = name_of(t, what == TIME ? "time" : "memory"),
+                                     .title = what == TIME
+                                                  ? "Time of a sample over batch and resolution"
+                                                  : "Memory over batch and resolution",
+                                     .x = {.title = "batch"},
+                                     .y = {.title = what == TIME ? "time of a sample" : "memory",
+                                           .unit = what == TIME ? PLB_UNIT_NS : PLB_UNIT_BYTES,
+                                           .log = true},
+                                     .category = ticks(t, t->batch, t->batches),
+                                     .categories = (size_t)t->batches,
+                                     .row = ticks(t, t->size, t->sizes),
+                                     .rows = (size_t)t->sizes,
+                                     .row_title = "height and width",
+                                     .series = series,
+                                     .series_count = count});
+}
+
+// ---------------------------------------------------------------------------- the table
+static void say_cells(teller *t) {
+    static const struct {
+        const char *title;
+        plb_unit unit;
+    } columns[] = {
+        {"batch", PLB_UNIT_COUNT},   {"size", PLB_UNIT_COUNT},   {"iteration", PLB_UNIT_NS},
+        {"low", PLB_UNIT_NS},        {"high", PLB_UNIT_NS},      {"samples/s", PLB_UNIT_PER_SECOND},
+        {"a sample", PLB_UNIT_NS},   {"FLOP/s", PLB_UNIT_FLOPS}, {"memory", PLB_UNIT_BYTES},
+        {"first call", PLB_UNIT_NS}, {"load", PLB_UNIT_SECONDS}};
+    plb_table *table = plb_section_table(
+        t->section, name_of(t, "cells"),
+        "Cells: medians with 95 % intervals by ranks, all in one process a stack");
+    static const char *const texts[] = {"model", "task", "stack", "device", "region", "outcome"};
+    for (int i = 0; i < 6; i++) plb_table_column(table, texts[i], PLB_COLUMN_TEXT, PLB_UNIT_NONE);
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        plb_table_column(table, columns[i].title, PLB_COLUMN_NUMBER, columns[i].unit);
+    for (size_t i = 0; i < t->r->count; i++) {
+        const plb_result *item = &t->r->items[i];
+        if (strcmp(item->part, t->part->name) != 0) continue;
+        double median = item->ok ? plb_result_number(item, "median_ns") : NAN;
+        plb_table_text(table, "%s", item->model);
+        plb_table_text(table, "%s", item->task);
+        plb_table_text(table, "%s", item->stack);
+        plb_table_text(table, "%s", item->device);
+        plb_table_text(table, "%s", item->region);
+        plb_table_text(table, "%s%s%s", item->outcome, item->reason ? ": " : "",
+                       item->reason ? item->reason : "");
+        plb_table_number(table, (double)item->batch);
+        plb_table_number(table, (double)item->size);
+        plb_table_number(table, median);
+        plb_table_number(table, item->ok ? plb_result_number(item, "low_ns") : NAN);
+        plb_table_number(table, item->ok ? plb_result_number(item, "high_ns") : NAN);
+        plb_table_number(table, (double)item->batch * 1e9 / median);
+        plb_table_number(table, median / (double)item->batch);
+        plb_table_number(table, plb_result_number(item, "flops") * 1e9 / median);
+        plb_table_number(table, item->ok ? plb_result_memory(item) : NAN);
+        plb_table_number(table, plb_result_number(item, "first_ns"));
+        plb_table_number(table, plb_result_number(item, "load_s"));
+    }
+}
+
+void plb_study_say_sweep(const plb_results *r, const plb_study_part *part, plb_document *d) {
+    teller *t = plb_arena_alloc(plb_document_arena(d), sizeof *t);
+    if (!t) return;
+    *t = (teller){.r = r, .part = part, .d = d, .section = plb_document_section(d, part->title)};
+    collect(t);
+    if (part->about) plb_section_say(t->section, "%s", part->about);
+    if (!t->lines) {
+        plb_section_say(t->section, "Nothing of this part was measured.");
+        return;
+    }
+    if (t->batches > 1 && t->sizes > 1) {
+        draw_surface(t, TIME);
+        draw_surface(t, MEMORY);
+    } else if (t->batches > 1 || t->sizes > 1) {
+        draw_slice(t, TIME);
+        draw_slice(t, MEMORY);
+    } else {
+        draw_bars(t);
+    }
+    plb_section_say(t->section,
+                    "Memory: on a device what its allocator held at most; on the CPU what a plan "
+                    "takes (Plumb), or what is resident above the loaded libraries (others).");
+    say_cells(t);
+}

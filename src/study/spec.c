@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/spec.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/core/alloc.h"
+#include "base/core/status.h"
+#include "base/core/strbuf.h"
+#include "base/file.h"
+#include "base/folder.h"
+
+enum { MAX_FIELDS = 48, MAX_NUMBERS = 64, MAX_PARTS = 64 };
+static const size_t file_limit_bytes = (size_t)1 << 20;
+
+typedef enum field_kind { TEXT, INT, REAL, BOOL, WORDS, NUMBERS, KIND, ANY } field_kind;
+
+typedef struct field {
+    const char *key;
+    field_kind kind;
+    size_t offset;
+} field;
+
+#define PART(name, what) \
+    { #name, what, offsetof(plb_study_part, name) }
+static const field part_fields[] = {
+    PART(name, TEXT),         PART(title, TEXT),       PART(about, TEXT),
+    PART(kind, KIND),         PART(models, WORDS),     PART(stacks, WORDS),
+    PART(devices, WORDS),     PART(tasks, WORDS),      PART(threads, NUMBERS),
+    PART(batch, NUMBERS),     PART(size, NUMBERS),     PART(seeds, NUMBERS),
+    PART(data, TEXT),         PART(stand_in, TEXT),    PART(stand_in_size, INT),
+    PART(train_samples, INT), PART(test_samples, INT), PART(epochs, INT),
+    PART(optimizer, TEXT),    PART(lr, REAL),          PART(momentum, REAL),
+    PART(weight_decay, REAL), PART(nesterov, BOOL),    PART(dropout, BOOL),
+    PART(flip, BOOL),         PART(crop, INT),         PART(operators, BOOL),
+    PART(time, REAL),         PART(regions, WORDS),
+};
+#define SPEC(name, what) \
+    { #name, what, offsetof(plb_study_spec, name) }
+static const field spec_fields[] = {
+    SPEC(name, TEXT),      SPEC(title, TEXT),       SPEC(about, TEXT), SPEC(origin, TEXT),
+    SPEC(findings, WORDS), SPEC(deviations, WORDS), {"parts", ANY, 0}, {"quick", ANY, 0},
+};
+enum {
+    PART_FIELDS = sizeof part_fields / sizeof *part_fields,
+    SPEC_FIELDS = sizeof spec_fields / sizeof *spec_fields
+};
+
+typedef struct context {
+    const char *label;
+    plb_arena *arena;
+} context;
+
+static plb_status expected(const context *c, const plb_yaml *at, const char *what) {
+    const char *found = at->kind == PLB_YAML_TEXT   ? at->text
+                        : at->kind == PLB_YAML_LIST ? "a list"
+                                                    : "a map";
+    return plb_fail(PLB_EINVAL, "%s, line %d: %s: expected %s, found %.60s", c->label, at->line,
+                    at->key ? at->key : "element", what, found);
+}
+
+static plb_status check_keys(const context *c, const plb_yaml *map, const field *fields,
+                             int count) {
+    const char *names[MAX_FIELDS];
+    if (map->kind != PLB_YAML_MAP) return expected(c, map, "keys with values");
+    for (int i = 0; i < count; i++) names[i] = fields[i].key;
+    for (const plb_yaml *at = map->first; at; at = at->next) {
+        bool known = false;
+        for (int i = 0; i < count; i++) known |= !strcmp(names[i], at->key);
+        if (known) continue;
+        const char *nearest = plb_nearest_name(at->key, names, (size_t)count);
+        return plb_fail(PLB_EINVAL, "%s, line %d: no key %s%s%s%s", c->label, at->line, at->key,
+                        nearest ? "; did you mean " : "", nearest ? nearest : "",
+                        nearest ? "?" : "");
+    }
+    return PLB_OK;
+}
+
+static plb_status read_int(const context *c, const plb_yaml *at, const char *text, int64_t *out) {
+    char *end;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    if (end != text && !*end && !errno && *out >= 0) return PLB_OK;
+    return expected(c, at, "a whole number from 0");
+}
+
+static plb_status read_real(const context *c, const plb_yaml *at, double *out) {
+    char *end = NULL;
+    if (at->kind == PLB_YAML_TEXT) *out = strtod(at->text, &end);
+    if (end && end != at->text && !*end && isfinite(*out)) return PLB_OK;
+    return expected(c, at, "a number");
+}
+
+static plb_status read_bool(const context *c, const plb_yaml *at, bool *out) {
+    static const char *const yes[] = {"true", "yes", "on"}, *const no[] = {"false", "no", "off"};
+    for (int i = 0; i < 3 && at->kind == PLB_YAML_TEXT; i++) {
+        if (!strcmp(at->text, yes[i])) *out = true;
+        if (!strcmp(at->text, no[i])) *out = false;
+        if (!strcmp(at->text, yes[i]) || !strcmp(at->text, no[i])) return PLB_OK;
+    }
+    return expected(c, at, "true or false");
+}
+
+// One word stands for a list of one.
+static plb_status read_words(const context *c, const plb_yaml *at, plb_study_words *out) {
+    size_t count = at->kind == PLB_YAML_LIST ? at->count : 1;
+    out->word = plb_arena_alloc(c->arena, (count + 1) * sizeof *out->word);
+    if (!out->word) return plb_fail(PLB_ENOMEM, "%s: no memory to read it", c->label);
+    out->count = 0;
+    if (at->kind == PLB_YAML_MAP) return expected(c, at, "a list");
+    for (const plb_yaml *word = at->kind == PLB_YAML_LIST ? at->first : at; word;
+         word = at->kind == PLB_YAML_LIST ? word->next : NULL) {
+        if (word->kind != PLB_YAML_TEXT) return expected(c, word, "a word");
+        out->word[out->count++] = word->text;
+    }
+    return PLB_OK;
+}
+
+// "8", "all", or "8..1024": powers of two times the first.
+static plb_status read_range(const context *c, const plb_yaml *at, plb_study_numbers *out) {
+    int64_t low, high = 0;
+    char *text = plb_arena_strdup(c->arena, at->kind == PLB_YAML_TEXT ? at->text : "");
+    if (!text) return plb_fail(PLB_ENOMEM, "%s: no memory to read it", c->label);
+    char *dots = strstr(text, "..");
+    if (dots) *dots = '\0';
+    if (!strcmp(text, "all"))
+        low = 0;
+    else
+        PLB_TRY(read_int(c, at, text, &low));
+    if (dots) PLB_TRY(read_int(c, at, dots + 2, &high));
+    do {
+        if (out->count == MAX_NUMBERS) return expected(c, at, "at most 64 numbers");
+        out->value[out->count++] = low;
+        low *= 2;
+    } while (low && low <= high);
+    return PLB_OK;
+}
+
+static plb_status read_numbers(const context *c, const plb_yaml *at, plb_study_numbers *out) {
+    out->value = plb_arena_alloc(c->arena, MAX_NUMBERS * sizeof *out->value);
+    if (!out->value) return plb_fail(PLB_ENOMEM, "%s: no memory to read it", c->label);
+    out->count = 0;
+    if (at->kind != PLB_YAML_LIST) return read_range(c, at, out);
+    for (const plb_yaml *one = at->first; one; one = one->next) PLB_TRY(read_range(c, one, out));
+    return PLB_OK;
+}
+
+static plb_status read_kind(const context *c, const plb_yaml *at, plb_part_kind *out) {
+    if (at->kind == PLB_YAML_TEXT && !strcmp(at->text, "train"))
+        *out = PLB_PART_TRAIN;
+    else if (at->kind == PLB_YAML_TEXT && !strcmp(at->text, "sweep"))
+        *out = PLB_PART_SWEEP;
+    else
+        return expected(c, at, "train or sweep");
+    return PLB_OK;
+}
+
+static plb_status read_field(const context *c, const plb_yaml *at, const field *f, void *to) {
+    char *place = (char *)to + f->offset;
+    if (f->kind <= REAL && at->kind != PLB_YAML_TEXT) return expected(c, at, "one value");
+    switch (f->kind) {
+    case TEXT: memcpy(place, &at->text, sizeof at->text); return PLB_OK;
+    case INT: return read_int(c, at, at->text, (int64_t *)(void *)place);
+    case REAL: return read_real(c, at, (double *)(void *)place);
+    case BOOL: return read_bool(c, at, (bool *)place);
+    case WORDS: return read_words(c, at, (plb_study_words *)(void *)place);
+    case NUMBERS: return read_numbers(c, at, (plb_study_numbers *)(void *)place);
+    case KIND: return read_kind(c, at, (plb_part_kind *)(void *)place);
+    case ANY: break;
+    }
+    return PLB_OK;
+}
+
+static plb_status read_fields(const context *c, const plb_yaml *map, const field *fields, int count,
+                              void *to) {
+    PLB_TRY(check_keys(c, map, fields, count));
+    for (int i = 0; i < count; i++) {
+        const plb_yaml *at = plb_yaml_find(map, fields[i].key);
+        if (at) PLB_TRY(read_field(c, at, &fields[i], to));
+    }
+    return PLB_OK;
+}
+
+static plb_status check_part(const context *c, const plb_yaml *at, const plb_study_part *part) {
+    const char *lacks = !part->name                                         ? "name"
+                        : !part->models.count                               ? "models"
+                        : !part->stacks.count                               ? "stacks"
+                        : !part->devices.count                              ? "devices"
+                        : part->kind == PLB_PART_TRAIN && !part->data       ? "data"
+                        : part->kind == PLB_PART_SWEEP && !part->size.count ? "size"
+                        : !part->batch.count                                ? "batch"
+                                                                            : NULL;
+    if (lacks)
+        return plb_fail(PLB_EINVAL, "%s, line %d: the part %s has no %s", c->label, at->line,
+                        part->name ? part->name : "here", lacks);
+    for (size_t i = 0; i < part->batch.count; i++)
+        if (part->batch.value[i] < 1)
+            return expected(c, plb_yaml_find(at, "batch"), "batches from 1");
+    return PLB_OK;
+}
+
+static int64_t one = 1, all_threads = 0;
+static const char *infer_word = "infer", *latency_word = "latency";
+
+static plb_status read_part(const context *c, const plb_yaml *at, plb_study_part *out) {
+    *out = (plb_study_part){.line = at->line,
+                            .threads = {&all_threads, 1},
+                            .seeds = {&one, 1},
+                            .tasks = {&infer_word, 1},
+                            .regions = {&latency_word, 1},
+                            .optimizer = "sgd",
+                            .lr = 0.01,
+                            .epochs = 1,
+                            .time = 0.5};
+    PLB_TRY(read_fields(c, at, part_fields, PART_FIELDS, out));
+    if (!out->title) out->title = out->name;
+    return check_part(c, at, out);
+}
+
+static plb_status read_parts(const context *c, const plb_yaml *list, plb_study_spec *out) {
+    if (!list || list->kind != PLB_YAML_LIST || !list->count || list->count > MAX_PARTS)
+        return plb_fail(PLB_EINVAL, "%s: parts: expected a list of 1 to %d", c->label, MAX_PARTS);
+    out->parts = plb_arena_alloc(c->arena, list->count * sizeof *out->parts);
+    if (!out->parts) return plb_fail(PLB_ENOMEM, "%s: no memory to read it", c->label);
+    for (const plb_yaml *at = list->first; at; at = at->next)
+        PLB_TRY(read_part(c, at, &out->parts[out->part_count++]));
+    return PLB_OK;
+}
+
+static plb_status choose_devices(const context *c, const char *devices, plb_study_spec *spec) {
+    plb_study_words words = {plb_arena_alloc(c->arena, 16 * sizeof *words.word), 0};
+    char *copy = plb_arena_strdup(c->arena, devices), *rest = NULL;
+    if (!words.word || !copy) return plb_fail(PLB_ENOMEM, "%s: no memory", c->label);
+    for (char *word = strtok_r(copy, ",", &rest); word && words.count < 16;
+         word = strtok_r(NULL, ",", &rest))
+        words.word[words.count++] = word;
+    if (!words.count) return plb_fail(PLB_EINVAL, "--device: expected a list, found none");
+    for (size_t i = 0; i < spec->part_count; i++) spec->parts[i].devices = words;
+    return PLB_OK;
+}
+
+static plb_status apply_sets(plb_yaml *root, const plb_spec_options *options, plb_arena *arena) {
+    for (size_t i = 0; i < options->set_count; i++) {
+        const char *equals = strchr(options->set[i], '=');
+        char *path = plb_arena_strdup(arena, options->set[i]);
+        if (!path) return plb_fail(PLB_ENOMEM, "--set: no memory");
+        if (!equals) return plb_fail(PLB_EINVAL, "--set %s: expected key=value", options->set[i]);
+        path[equals - options->set[i]] = '\0';
+        PLB_TRY(plb_yaml_set(root, path, equals + 1, arena));
+    }
+    return PLB_OK;
+}
+
+plb_status plb_study_spec_parse(const char *text, size_t length, const char *label,
+                                const plb_spec_options *options, plb_arena *arena,
+                                plb_study_spec *out) {
+    const context c = {label, arena};
+    plb_yaml *root = NULL;
+    *out = (plb_study_spec){0};
+    PLB_TRY(plb_yaml_parse(text, length, label, arena, &root));
+    PLB_TRY(check_keys(&c, root, spec_fields, SPEC_FIELDS));
+    const plb_yaml *quick = plb_yaml_find(root, "quick");
+    if (options->quick && quick) PLB_TRY(plb_yaml_merge(root, quick, label, arena));
+    PLB_TRY(apply_sets(root, options, arena));
+    PLB_TRY(read_fields(&c, root, spec_fields, SPEC_FIELDS, out));
+    if (!out->name) return plb_fail(PLB_EINVAL, "%s: the study has no name", label);
+    if (!out->title) out->title = out->name;
+    PLB_TRY(read_parts(&c, plb_yaml_find(root, "parts"), out));
+    char *copy = plb_arena_copy(arena, text, length + 1);
+    if (!copy) return plb_fail(PLB_ENOMEM, "%s: no memory to read it", label);
+    copy[length] = '\0';
+    out->text = copy;
+    return options->devices ? choose_devices(&c, options->devices, out) : PLB_OK;
+}
+
+// ---------------------------------------------------------------------------- finding one
+// Folders where studies lie: beside an installed program, and above one in its build folder.
+static bool find_named(const char *name, const char *program, char path[PATH_MAX]) {
+    static const char *const below[] = {"/../share/plumb/studies", "/../studies", "/studies"};
+    const char *slash = strrchr(program, '/');
+    int length = slash ? (int)(slash - program) : 0;
+    for (int i = 0; i < 3; i++) {
+        int n = snprintf(path, PATH_MAX, "%.*s%s/%s.yaml", length, program, below[i], name);
+        if (n < PATH_MAX && plb_file_exists(path)) return true;
+    }
+    return false;
+}
+
+plb_status plb_study_spec_open(const char *name, const char *program,
+                               const plb_spec_options *options, plb_arena *arena,
+                               plb_study_spec *out) {
+    char path[PATH_MAX];
+    uint8_t *bytes = NULL;
+    size_t size_bytes = 0;
+    const char *dot = strrchr(name, '.');
+    bool is_path = strchr(name, '/') || (dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml")));
+    if (!is_path && !find_named(name, program, path))
+        return plb_fail(PLB_EINVAL,
+                        "no study %s; there are levels and threads, and any file FILE.yaml", name);
+    PLB_TRY(plb_file_read(is_path ? name : path, file_limit_bytes, &bytes, &size_bytes));
+    char *label = plb_arena_strdup(arena, is_path ? name : path);
+    char *text = plb_arena_alloc(arena, size_bytes + 1);
+    if (text) memcpy(text, bytes, size_bytes), text[size_bytes] = '\0';
+    plb_free(bytes);
+    if (!text || !label) return plb_fail(PLB_ENOMEM, "%s: no memory to read it", name);
+    return plb_study_spec_parse(text, size_bytes, label, options, arena, out);
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/study.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
+#include "base/core/status.h"
+#include "base/folder.h"
+#include "store/study.h"
+#include "study/work.h"
+
+// A stack's share of estimates that came true, for what is still to come.
+typedef struct pace {
+    double estimated_s, spent_s;
+} pace;
+
+static plb_status find_cache(char *out, size_t size) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (cache && *cache)
+        snprintf(out, size, "%s/plumb", cache);
+    else if (home && *home)
+        snprintf(out, size, "%s/.cache/plumb", home);
+    else
+        return plb_fail(PLB_EINVAL, "expected $XDG_CACHE_HOME or $HOME, found neither");
+    return plb_folder_make(out);
+}
+
+plb_status plb_study_new(const plb_study_spec *spec, const plb_study_options *options,
+                         plb_study **out) {
+    plb_status status;
+    plb_study *s = plb_alloc(sizeof *s);
+    if (!s) return plb_fail(PLB_ENOMEM, "out of memory for a study");
+    s->spec = spec, s->options = *options;
+    s->began_ns = plb_now_ns();
+    s->arena = plb_arena_new();
+    if (!s->arena) PLB_TRY_OUT(plb_fail(PLB_ENOMEM, "out of memory for a study"));
+    PLB_TRY_OUT(find_cache(s->cache, sizeof s->cache));
+    PLB_TRY_OUT(plb_stacks_find(s->arena, options->plumb, &s->stacks));
+    PLB_TRY_OUT(plb_study_expand(s));
+    *out = s, s = NULL;
+out:
+    plb_study_free(s);
+    return status;
+}
+
+void plb_study_free(plb_study *s) {
+    if (!s) return;
+    plb_client_stop(&s->client);
+    plb_client_stop(&s->reference);
+    for (int split = 0; split < 2; split++) plb_dataset_free(s->sets[split]);
+    if (s->has_fingerprint) plb_fingerprint_free(&s->fingerprint);
+    plb_store_close(s->store);
+    plb_free(s->items);
+    plb_arena_free(s->arena);
+    plb_free(s);
+}
+
+size_t plb_study_item_count(const plb_study *s) {
+    return s->count;
+}
+const plb_study_item *plb_study_item_at(const plb_study *s, size_t i) {
+    return i < s->count ? &s->items[i] : NULL;
+}
+int64_t plb_study_run_id(const plb_study *s) {
+    return s->run_id;
+}
+double plb_study_estimate_s(const plb_study *s) {
+    double sum = 0;
+    for (size_t i = 0; i < s->count; i++) sum += s->items[i].estimate_s;
+    return sum;
+}
+
+// ---------------------------------------------------------------------------- time
+static double spent_s(const plb_study *s) {
+    return (double)(plb_now_ns() - s->began_ns) / 1e9;
+}
+
+static pace pace_of(const plb_study *s, const plb_study_item *like) {
+    pace p = {0};
+    for (size_t i = 0; i < s->count; i++) {
+        const plb_study_item *at = &s->items[i];
+        bool same = !strcmp(at->stack, like->stack) && !strcmp(at->device, like->device) &&
+                    at->part->kind == like->part->kind;
+        if (!same || at->resumed || !at->outcome || strcmp(at->outcome, "ok") != 0) continue;
+        p.estimated_s += at->estimate_s, p.spent_s += at->spent_s;
+    }
+    return p;
+}
+
+static double expected_s(const plb_study *s, const plb_study_item *item) {
+    pace p = pace_of(s, item);
+    return p.estimated_s > 0 ? item->estimate_s * p.spent_s / p.estimated_s : item->estimate_s;
+}
+
+void plb_study_tell(plb_study *s, const plb_study_item *item, const char *text) {
+    if (!s->options.tell) return;
+    plb_study_event event = {
+        .item = item, .text = text, .done = s->done, .total = s->count, .spent_s = spent_s(s)};
+    for (size_t i = 0; i < s->count; i++)
+        if (!s->items[i].outcome) event.left_s += expected_s(s, &s->items[i]);
+    s->options.tell(s->options.context, &event);
+}
+
+// ---------------------------------------------------------------------------- the store
+static plb_status begin_run(plb_study *s) {
+    char label[128];
+    snprintf(label, sizeof label, "study %s", s->spec->name);
+    const plb_store_new_run run = {.label = label,
+                                   .command = s->options.command ? s->options.command : "",
+                                   .git = s->options.git,
+                                   .machine = s->fingerprint.machine,
+                                   .fingerprint = s->fingerprint.all};
+    PLB_TRY(plb_store_begin_run(s->store, &run, &s->run_id));
+    const char *options = s->options.options_json ? s->options.options_json : "{}";
+    return plb_store_begin_study(s->store, s->run_id, s->spec->name, s->spec->text, options);
+}
+
+// Takes over what the run has already; items that were left out are tried again.
+static plb_status resume_run(plb_study *s) {
+    plb_study_row study;
+    plb_study_item_row *rows;
+    size_t count;
+    s->run_id = s->options.resume;
+    PLB_TRY(plb_store_find_study(s->store, s->run_id, NULL, s->arena, &study));
+    if (strcmp(study.name, s->spec->name) != 0)
+        return plb_fail(PLB_EINVAL, "run %" PRId64 " is the study %s, not %s", s->run_id,
+                        study.name, s->spec->name);
+    PLB_TRY(plb_store_resume_run(s->store, s->run_id));
+    PLB_TRY(plb_store_items(s->store, s->run_id, s->arena, &rows, &count));
+    for (size_t i = 0; i < s->count; i++) {
+        plb_study_item *item = &s->items[i];
+        for (size_t k = 0; k < count; k++) {
+            if (strcmp(rows[k].part, item->part->name) != 0 ||
+                strcmp(rows[k].keys, item->keys) != 0 || !strcmp(rows[k].outcome, "left-out"))
+                continue;
+            item->outcome = rows[k].outcome, item->resumed = true;
+            s->done++;
+        }
+    }
+    return PLB_OK;
+}
+
+static plb_status open_store(plb_study *s) {
+    PLB_TRY(plb_fingerprint_take("", 200, &s->fingerprint));
+    s->has_fingerprint = true;
+    PLB_TRY(plb_store_open(s->options.store, &s->store));
+    return s->options.resume ? resume_run(s) : begin_run(s);
+}
+
+static plb_status end_item(plb_study *s, plb_study_item *item, const char *outcome,
+                           const char *results) {
+    item->outcome = outcome;
+    s->done++;
+    const plb_study_item_row row = {.part = item->part->name,
+                                    .keys = item->keys,
+                                    .outcome = outcome,
+                                    .reason = item->reason[0] ? item->reason : NULL,
+                                    .results = results};
+    PLB_TRY(plb_store_put_item(s->store, s->run_id, &row));
+    plb_study_tell(s, item, NULL);
+    return PLB_OK;
+}
+
+// ---------------------------------------------------------------------------- leaving out
+// A cell of the same stack that ran out of memory though it was no larger.
+static const plb_study_item *smaller_oom(const plb_study *s, const plb_study_item *item) {
+    for (size_t i = 0; item->part->kind == PLB_PART_SWEEP && i < s->count; i++) {
+        const plb_study_item *at = &s->items[i];
+        if (at->part->kind != PLB_PART_SWEEP || !at->outcome || strcmp(at->outcome, "oom") != 0)
+            continue;
+        if (!strcmp(at->stack, item->stack) && !strcmp(at->device, item->device) &&
+            !strcmp(at->task, item->task) && !strcmp(at->model, item->model) &&
+            at->batch <= item->batch && at->size <= item->size)
+            return at;
+    }
+    return NULL;
+}
+
+static bool left_out(plb_study *s, plb_study_item *item) {
+    const plb_study_item *smaller = smaller_oom(s, item);
+    double needs = expected_s(s, item), has = s->options.time_s - spent_s(s);
+    if (smaller) {
+        snprintf(item->reason, sizeof item->reason,
+                 "batch %" PRId64 ", size %" PRId64 " ran out of memory already", smaller->batch,
+                 smaller->size);
+        return true;
+    }
+    if (!(s->options.time_s > 0) || needs <= has) return false;
+    snprintf(item->reason, sizeof item->reason,
+             "needs about %.0f s, %.0f s of the budget of %.0f s are left", needs,
+             has > 0 ? has : 0, s->options.time_s);
+    return true;
+}
+
+// ---------------------------------------------------------------------------- running
+static plb_status run_item(plb_study *s, plb_study_item *item) {
+    plb_json results = {.compact = true};
+    int64_t begin_ns = plb_now_ns();
+    const char *outcome = "ok", *text = NULL;
+    plb_study_tell(s, item, "starting");
+    plb_json_begin_object(&results, NULL);
+    plb_status status = item->part->kind == PLB_PART_TRAIN ? plb_study_train(s, item, &results)
+                                                           : plb_study_sweep(s, item, &results);
+    item->spent_s = (double)(plb_now_ns() - begin_ns) / 1e9;
+    if (status == PLB_EBROKEN) {
+        outcome = plb_outcome_name(s->client.failure.outcome);
+        snprintf(item->reason, sizeof item->reason, "%s", s->client.failure.reason);
+        if (s->client.failure.outcome == PLB_OUTCOME_OK) goto out; // ours, not the worker's
+    } else if (status == PLB_EMISSING || status == PLB_EUNSUPPORTED) {
+        outcome = "refused"; // the data
+        snprintf(item->reason, sizeof item->reason, "%s", plb_error_text());
+    } else if (status) {
+        goto out;
+    } else {
+        plb_json_double(&results, "spent_s", item->spent_s);
+        plb_json_end(&results);
+        PLB_TRY_OUT(plb_json_status(&results));
+        text = results.text.text;
+    }
+    status = end_item(s, item, outcome, text);
+out:
+    plb_json_free(&results);
+    return status;
+}
+
+static plb_status run_items(plb_study *s) {
+    for (size_t i = 0; i < s->count; i++) {
+        plb_study_item *item = &s->items[i];
+        if (item->outcome) continue;
+        if (s->options.interrupted && s->options.interrupted(s->options.context))
+            return plb_fail(PLB_ECANCELLED, "interrupted");
+        if (left_out(s, item))
+            PLB_TRY(end_item(s, item, "left-out", NULL));
+        else
+            PLB_TRY(run_item(s, item));
+    }
+    return PLB_OK;
+}
+
+plb_status plb_study_run(plb_study *s) {
+    plb_study_tell(s, NULL, NULL);
+    s->began_ns = plb_now_ns();
+    PLB_TRY(open_store(s));
+    plb_status status = run_items(s);
+    char text[512];
+    snprintf(text, sizeof text, "%s", status ? plb_error_text() : "");
+    const char *state = status == PLB_OK           ? "done"
+                        : status == PLB_ECANCELLED ? "interrupted"
+                                                   : "failed";
+    plb_status closed = plb_store_end_run(s->store, s->run_id, state, NULL);
+    return status ? plb_fail(status, "%s", text) : closed;
+}

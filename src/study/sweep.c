@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// One cell of a sweep: the model loaded at a batch and a size, timed for a moment. Cells of a stack
+// share one process (starting some stacks takes longer than a hundred cells), so the spread between
+// starts is not in these numbers, and equal work is not proven here: `plumb bench` and
+// `plumb verify` do both, one cell at a time.
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/core/alloc.h"
+#include "base/core/philox.h"
+#include "base/core/status.h"
+#include "bench/usage.h"
+#include "study/work.h"
+
+enum { ALIGN = 64, POOL = 1 << 18, LEAST_SAMPLES = 3, MOST_SAMPLES = 1000, LIMIT_S = 600 };
+static const uint64_t seed = 11;
+
+static size_t padded(size_t bytes) {
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+// Normal values; large inputs repeat a quarter of a million of them.
+static plb_status draw(float *to, size_t count) {
+    const double turn = 6.283185307179586;
+    size_t drawn = count < POOL ? count : POOL;
+    for (size_t i = 0; i < drawn; i++) {
+        plb_philox_block b = plb_philox(seed, i, 0);
+        to[i] = (float)(sqrt(-2 * log(plb_uniform_open(b.word[0]))) *
+                        cos(turn * plb_uniform_open(b.word[1])));
+    }
+    for (size_t at = drawn; at < count; at += drawn)
+        memcpy(to + at, to, (count - at < drawn ? count - at : drawn) * sizeof *to);
+    return PLB_OK;
+}
+
+static plb_status fill_inputs(plb_study *s, const plb_facts *f, plb_study_inputs *in) {
+    size_t count = (size_t)plb_shape_count(&f->input[0].shape);
+    *in = (plb_study_inputs){.x_bytes = count * sizeof(float),
+                             .y_bytes = (size_t)f->batch * sizeof(int64_t)};
+    in->y_offset[0] = in->y_offset[1] = padded(in->x_bytes); // both batches are the same one
+    size_t total = in->y_offset[0] + padded(in->y_bytes);
+    if ((int64_t)total > plb_usage_memory_available() / 3)
+        return plb_failure_set(&s->client.failure, PLB_OUTCOME_REFUSED,
+                               "the input alone takes %.1f GiB of the host's memory",
+                               (double)total / 0x1p30);
+    PLB_TRY(plb_segment_reserve(&s->client.in, total));
+    int64_t *y = (int64_t *)(void *)(s->client.in.bytes + in->y_offset[0]);
+    for (int64_t i = 0; i < f->batch; i++) y[i] = i % f->classes;
+    return draw((float *)(void *)s->client.in.bytes, count);
+}
+
+static json_t *sample_request(const plb_study_item *item, int64_t n) {
+    return json_pack("{s:s,s:I,s:s,s:[i,i],s:i,s:b}", "type", "sample", "n", (json_int_t)n,
+                     "region", item->region, "batches", 0, 1, "check", -1, "restart", 0);
+}
+
+static plb_status take(plb_study *s, const plb_study_item *item, int64_t n, const int64_t **samples,
+                       int64_t *out_count) {
+    json_t *answer = NULL;
+    PLB_TRY(plb_client_ask(&s->client, sample_request(item, n), LIMIT_S, "samples", &answer));
+    int64_t offset = json_integer_value(json_object_get(answer, "offset"));
+    *out_count = json_integer_value(json_object_get(answer, "count"));
+    json_decref(answer);
+    return plb_client_samples(&s->client, offset, *out_count, samples);
+}
+
+static int compare(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+// The median with its 95 % interval by ranks: n/2 -+ 0.98 sqrt(n).
+static plb_status write_median(plb_json *results, const int64_t *samples, int64_t n) {
+    int64_t *sorted = plb_alloc_array((size_t)n, sizeof *sorted);
+    if (!sorted) return plb_fail(PLB_ENOMEM, "out of memory for samples");
+    memcpy(sorted, samples, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, compare);
+    int64_t reach = (int64_t)(0.98 * sqrt((double)n)), low = n / 2 - reach, high = n / 2 + reach;
+    plb_json_double(results, "median_ns", (double)(sorted[(n - 1) / 2] + sorted[n / 2]) / 2);
+    plb_json_int(results, "low_ns", sorted[low < 0 ? 0 : low]);
+    plb_json_int(results, "high_ns", sorted[high >= n ? n - 1 : high]);
+    plb_json_int(results, "samples", n);
+    plb_free(sorted);
+    return PLB_OK;
+}
+
+// The first call, a few to warm up, then as many as the part's time has room for.
+static plb_status time_cell(plb_study *s, const plb_study_item *item, plb_json *results) {
+    const int64_t *samples;
+    int64_t count;
+    PLB_TRY(take(s, item, 1, &samples, &count));
+    plb_json_int(results, "first_ns", samples[0]);
+    PLB_TRY(take(s, item, LEAST_SAMPLES, &samples, &count));
+    double each = (double)samples[count - 1];
+    double fit = item->part->time * 1e9 / (each > 1 ? each : 1);
+    int64_t n = fit < LEAST_SAMPLES  ? LEAST_SAMPLES
+                : fit > MOST_SAMPLES ? MOST_SAMPLES
+                                     : (int64_t)fit;
+    PLB_TRY(take(s, item, n, &samples, &count));
+    return write_median(results, samples, count);
+}
+
+plb_status plb_study_sweep(plb_study *s, const plb_study_item *item, plb_json *results) {
+    plb_facts facts;
+    plb_study_inputs in;
+    char weights[4096];
+    json_t *answer = NULL;
+    PLB_TRY(plb_study_client(s, item));
+    plb_status status =
+        plb_study_describe(s, item->model, item->task, item->batch, item->size, 0, &facts);
+    if (status == PLB_EBROKEN) // what the reference cannot build, nobody is asked for
+        return plb_failure_set(&s->client.failure, s->reference.failure.outcome, "%s",
+                               s->reference.failure.reason);
+    PLB_TRY(status);
+    PLB_TRY(fill_inputs(s, &facts, &in));
+    PLB_TRY(plb_study_weights(s, &facts, 1, weights, sizeof weights));
+    PLB_TRY(plb_study_load(s, item, &facts, weights, &in, &answer));
+    json_decref(answer);
+    plb_json_double(results, "load_s", (double)(s->client.answered_ns - s->client.asked_ns) / 1e9);
+    plb_json_double(results, "flops", facts.flops);
+    plb_json_int(results, "input_bytes", (int64_t)in.x_bytes);
+    PLB_TRY(time_cell(s, item, results));
+    return plb_study_add_facts(s, results);
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of a running study share. Private to src/study.
+#ifndef PLB_STUDY_WORK_H
+#define PLB_STUDY_WORK_H
+
+#include "base/json.h"
+#include "bench/client.h"
+#include "bench/facts.h"
+#include "bench/fingerprint.h"
+#include "bench/stack.h"
+#include "data/dataset.h"
+#include "store/store.h"
+#include "study/study.h"
+
+// Where the input of a loaded case lies in shared memory: two places, of which one may be both.
+typedef struct plb_study_inputs {
+    size_t x_bytes, y_bytes; // of one batch
+    size_t x_offset[2], y_offset[2];
+} plb_study_inputs;
+
+struct plb_study {
+    const plb_study_spec *spec;
+    plb_study_options options;
+    plb_arena *arena;
+    plb_stacks stacks;
+    char cache[4096];
+    plb_client reference;
+    plb_client client; // the stack that runs now
+    char client_key[160];
+    plb_study_item *items;
+    size_t count, done;
+    plb_store *store;
+    int64_t run_id;
+    int64_t began_ns;
+    plb_fingerprint fingerprint;
+    bool has_fingerprint;
+    // The data of the part that is trained now.
+    const plb_study_part *data_of;
+    plb_dataset *sets[2];
+    const char *data_note; // "stand-in: ..."; NULL: the data itself
+};
+
+// ---- facts of a model, asked of the reference, which is started when first needed
+PLB_MUST_USE plb_status plb_study_describe(plb_study *s, const char *model, const char *task,
+                                           int64_t batch, int64_t size, int64_t classes,
+                                           plb_facts *out);
+// The file with first weights of the described model, drawn from `seed`.
+PLB_MUST_USE plb_status plb_study_weights(plb_study *s, const plb_facts *facts, int64_t seed,
+                                          char *path, size_t size);
+
+// ---- the stack's worker
+// Makes s->client the worker of the item's stack, device and threads. A stack that is not
+// installed, or cannot start, ends in s->client.failure and PLB_EBROKEN.
+PLB_MUST_USE plb_status plb_study_client(plb_study *s, const plb_study_item *item);
+// Sends `load`; optimizer NULL for inference.
+PLB_MUST_USE plb_status plb_study_load(plb_study *s, const plb_study_item *item,
+                                       const plb_facts *facts, const char *weights,
+                                       const plb_study_inputs *inputs, json_t **out_answer);
+// Adds what the worker says of versions, of what ran and of memory to the open object.
+PLB_MUST_USE plb_status plb_study_add_facts(plb_study *s, plb_json *results);
+
+// ---- items; results are members of an object that is open
+PLB_MUST_USE plb_status plb_study_train(plb_study *s, const plb_study_item *item,
+                                        plb_json *results);
+PLB_MUST_USE plb_status plb_study_sweep(plb_study *s, const plb_study_item *item,
+                                        plb_json *results);
+void plb_study_tell(plb_study *s, const plb_study_item *item, const char *text);
+
+// ---- data
+PLB_MUST_USE plb_status plb_study_open_data(plb_study *s, const plb_study_part *part);
+
+// ---- the plan
+PLB_MUST_USE plb_status plb_study_expand(plb_study *s);
+
+#endif

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// Studies without workers: how a file is read and what is wrong with it, the store's rows, and the
+// report, whose findings must follow the numbers.
+#include "store/study.h"
+#include "study/document.h"
+#include "study/spec.h"
+
+#include <unistd.h>
+
+#include "check.h"
+#include "faults.h"
+
+static const char text[] = "name: tiny\n"
+                           "title: A tiny study\n"
+                           "findings: [c_accuracy, order_of_magnitude, cpu_threads]\n"
+                           "parts:\n"
+                           "  - name: train\n"
+                           "    kind: train\n"
+                           "    models: mnist_cnn\n"
+                           "    data: digits\n"
+                           "    stacks: [torch-eager, plumb-plan]\n"
+                           "    devices: cpu\n"
+                           "    threads: [1..4, all]\n"
+                           "    seeds: [1, 2]\n"
+                           "    batch: 64\n"
+                           "    lr: 0.05\n"
+                           "  - name: sizes\n"
+                           "    kind: sweep\n"
+                           "    models: resnet18\n"
+                           "    stacks: [torch-eager, plumb-plan]\n"
+                           "    devices: cpu\n"
+                           "    batch: 2\n"
+                           "    size: 8..32\n"
+                           "quick:\n"
+                           "  parts:\n"
+                           "    - name: train\n"
+                           "      seeds: 7\n"
+                           "      epochs: 3\n";
+
+static plb_status parse(const char *yaml, const plb_spec_options *options, plb_study_spec *out) {
+    static plb_arena *arena;
+    plb_arena_free(arena);
+    arena = plb_arena_new();
+    return plb_study_spec_parse(yaml, strlen(yaml), "tiny.yaml", options, arena, out);
+}
+
+static void a_file_becomes_parts(void) {
+    plb_study_spec spec;
+    plb_spec_options options = {0};
+    CHECK_OK(parse(text, &options, &spec));
+    CHECK(!strcmp(spec.name, "tiny") && spec.part_count == 2 && spec.findings.count == 3);
+    const plb_study_part *train = &spec.parts[0], *sizes = &spec.parts[1];
+    CHECK(train->kind == PLB_PART_TRAIN && !strcmp(train->data, "digits") && train->epochs == 1);
+    CHECK(train->threads.count == 4 && train->threads.value[2] == 4 &&
+          train->threads.value[3] == 0);
+    CHECK(train->seeds.count == 2 && train->stacks.count == 2 && train->lr == 0.05);
+    CHECK(train->batch.count == 1 && train->batch.value[0] == 64 && train->line == 5);
+    CHECK(sizes->kind == PLB_PART_SWEEP && sizes->size.count == 3 && sizes->size.value[2] == 32);
+    CHECK(!strcmp(sizes->tasks.word[0], "infer") && !strcmp(sizes->regions.word[0], "latency"));
+}
+
+static void quick_and_set_change_values(void) {
+    plb_study_spec spec;
+    const char *sets[] = {"parts.train.stacks=[plumb-plan]", "parts.sizes.size=16..32",
+                          "parts.train.crop=2"};
+    plb_spec_options options = {.quick = true, .set = sets, .set_count = 3, .devices = "cpu,cuda"};
+    CHECK_OK(parse(text, &options, &spec));
+    CHECK(spec.parts[0].seeds.count == 1 && spec.parts[0].seeds.value[0] == 7);
+    CHECK(spec.parts[0].epochs == 3 && spec.parts[0].stacks.count == 1 && spec.parts[0].crop == 2);
+    CHECK(spec.parts[1].size.count == 2 && spec.parts[1].devices.count == 2);
+    CHECK(!strcmp(spec.parts[1].devices.word[1], "cuda"));
+}
+
+// `from` of the file replaced by `to`.
+static const char *with(const char *from, const char *to) {
+    static char changed[2 * sizeof text];
+    const char *at = strstr(text, from);
+    CHECK_SAY(at != NULL, "%s", from);
+    if (!at) return text;
+    snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    return changed;
+}
+
+static void mistakes_are_named_with_line_and_key(void) {
+    static const struct {
+        const char *from, *to, *words;
+    } cases[] = {
+        {"seeds: [1", "seedz: [1", "tiny.yaml, line 12: no key seedz; did you mean seeds?"},
+        {"title:", "titel:", "tiny.yaml, line 2: no key titel; did you mean title?"},
+        {"lr: 0.05", "lr: fast", "tiny.yaml, line 14: lr: expected a number, found fast"},
+        {"batch: 64", "batch: 0", "tiny.yaml, line 13: batch: expected batches from 1, found 0"},
+        {"batch: 64", "batch: -3", "line 13: batch: expected a whole number from 0, found -3"},
+        {"kind: sweep", "kind: swoop", "line 16: kind: expected train or sweep, found swoop"},
+        {"    data: digits\n", "", "line 5: the part train has no data"},
+        {"    size: 8..32\n", "", "line 15: the part sizes has no size"},
+        {"stacks: [torch-eager, plumb-plan]", "stacks: {a: b}", "line 9: stacks: expected a list"},
+        {"name: tiny", "name: [tiny", "tiny.yaml, line 2: YAML: "},
+        {"seeds: 7", "seeds: 7\n      seeds: 8", "line 26: the key seeds is there twice"},
+        {"    - name: train\n      seeds: 7", "    - name: trian\n      seeds: 7",
+         "line 24: there is no trian to change"},
+    };
+    plb_study_spec spec;
+    plb_spec_options options = {.quick = true};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        CHECK_FAILS(PLB_EINVAL, cases[i].words,
+                    parse(with(cases[i].from, cases[i].to), &options, &spec));
+    const char *sets[] = {"parts.trian.lr=1"};
+    plb_spec_options wrong = {.set = sets, .set_count = 1};
+    CHECK_FAILS(PLB_EINVAL, "--set parts.trian.lr: no key trian; did you mean train?",
+                parse(text, &wrong, &spec));
+    sets[0] = "parts.train.lrr=1";
+    CHECK_FAILS(PLB_EINVAL, "no key lrr; did you mean lr?", parse(text, &wrong, &spec));
+    sets[0] = "parts";
+    CHECK_FAILS(PLB_EINVAL, "expected key=value", parse(text, &wrong, &spec));
+    CHECK_FAILS(PLB_EINVAL, "expected a document, found none", parse("", &options, &spec));
+}
+
+static void the_studies_that_come_along_are_right(void) {
+    static const char *const names[] = {"studies/levels.yaml", "studies/threads.yaml"};
+    for (int i = 0; i < 4; i++) {
+        plb_arena *arena = plb_arena_new();
+        plb_spec_options options = {.quick = i % 2};
+        plb_study_spec spec;
+        CHECK_OK(plb_study_spec_open(names[i / 2], "", &options, arena, &spec));
+        CHECK(spec.part_count >= 3 && spec.findings.count && spec.deviations.count && spec.origin);
+        plb_arena_free(arena);
+    }
+}
+
+static void allocation_failures_are_told(void) {
+    plb_arena *arena = plb_arena_new();
+    plb_study_spec spec;
+    plb_spec_options options = {.quick = true};
+    int failed = 0;
+    for (int n = 1; n < 100; n++) {
+        int left = n;
+        plb_arena *small = plb_arena_new();
+        plb_alloc_set_hook(fault_count_down, &left);
+        plb_status status =
+            plb_study_spec_parse(text, strlen(text), "tiny.yaml", &options, small, &spec);
+        plb_alloc_set_hook(NULL, NULL);
+        plb_arena_free(small);
+        CHECK(status == PLB_OK || status == PLB_ENOMEM);
+        if (status == PLB_OK) break;
+        failed++;
+    }
+    CHECK(failed > 0);
+    plb_arena_free(arena);
+}
+
+// ---------------------------------------------------------------------------- the store, the page
+static plb_store *store;
+static int64_t run;
+
+static void open_store(void) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/plumb.db", fault_folder());
+    const plb_store_new_run new = {.label = "study tiny",
+                                   .command = "plumb study tiny",
+                                   .machine = "{\"cpu\":\"a\"}",
+                                   .fingerprint = "{}"};
+    CHECK_OK(plb_store_open(path, &store));
+    CHECK_OK(plb_store_begin_run(store, &new, &run));
+    CHECK_OK(plb_store_begin_study(store, run, "tiny", text, "{\"quick\":false,\"set\":null}"));
+}
+
+static void close_store(void) {
+    char folder[128];
+    snprintf(folder, sizeof folder, "%s", plb_store_path(store));
+    *strrchr(folder, '/') = '\0';
+    plb_store_close(store);
+    fault_folder_remove(folder);
+}
+
+// A training that took `seconds` an epoch and ended at an accuracy.
+static void put_training(const char *stack, int threads, int seed, double seconds, double accuracy,
+                         double first_step) {
+    char keys[400], results[1200];
+    snprintf(keys, sizeof keys,
+             "{\"kind\":\"train\",\"model\":\"mnist_cnn\",\"stack\":\"%s\",\"device\":\"cpu\","
+             "\"threads\":%d,\"batch\":64,\"data\":\"digits\",\"seed\":%d}",
+             stack, threads, seed);
+    snprintf(results, sizeof results,
+             "{\"train_samples\":640,\"test_samples\":100,\"size\":28,\"majority\":0.11,"
+             "\"epochs\":[{\"test_loss\":2.3,\"test_accuracy\":0.1},{\"train_loss\":0.5,"
+             "\"train_accuracy\":0.8,\"test_loss\":0.4,\"test_accuracy\":%g,\"train_s\":%g,"
+             "\"handover_s\":0.1}],\"steps\":[%g,2.0,1.5]}",
+             accuracy, seconds, first_step);
+    const plb_study_item_row row = {"train", keys, "ok", NULL, results};
+    CHECK_OK(plb_store_put_item(store, run, &row));
+}
+
+static void put_cell(const char *stack, int size, double median_ns, const char *outcome) {
+    char keys[400], results[400];
+    snprintf(keys, sizeof keys,
+             "{\"kind\":\"sweep\",\"model\":\"resnet18\",\"stack\":\"%s\",\"device\":\"cpu\","
+             "\"threads\":2,\"batch\":2,\"task\":\"infer\",\"size\":%d,\"region\":\"latency\"}",
+             stack, size);
+    snprintf(results, sizeof results,
+             "{\"median_ns\":%g,\"low_ns\":%g,\"high_ns\":%g,\"samples\":9,\"memory\":{"
+             "\"planned_bytes\":1000,\"devices\":[]}}",
+             median_ns, median_ns, median_ns);
+    bool ok = !strcmp(outcome, "ok");
+    const plb_study_item_row row = {"sizes", keys, outcome, ok ? NULL : "why", ok ? results : NULL};
+    CHECK_OK(plb_store_put_item(store, run, &row));
+}
+
+static void rows_come_back_in_order(void) {
+    plb_arena *arena = plb_arena_new();
+    plb_study_row study;
+    plb_study_item_row *items;
+    size_t count = 0;
+    open_store();
+    put_cell("b", 8, 1, "left-out");
+    put_cell("a", 8, 2, "ok");
+    put_cell("b", 8, 3, "ok"); // tried again
+    CHECK_OK(plb_store_items(store, run, arena, &items, &count));
+    CHECK(count == 2 && strstr(items[0].keys, "\"b\"") && !strcmp(items[0].outcome, "ok"));
+    CHECK(!items[0].reason && strstr(items[0].results, "\"median_ns\":3"));
+    CHECK_OK(plb_store_find_study(store, 0, "tiny", arena, &study));
+    CHECK(study.run == run && !strcmp(study.spec, text));
+    CHECK_FAILS(PLB_EMISSING, "no study huge",
+                plb_store_find_study(store, 0, "huge", arena, &study));
+    CHECK_FAILS(PLB_EMISSING, "run 99 is no study",
+                plb_store_find_study(store, 99, NULL, arena, &study));
+    plb_arena_free(arena);
+    close_store();
+}
+
+// The document as Markdown.
+static char *page(void) {
+    plb_document *document = NULL;
+    plb_strbuf out = {0};
+    CHECK_OK(plb_study_document(store, run, &document));
+    if (!document) return plb_strdup("");
+    CHECK_OK(plb_document_markdown(document, &out));
+    plb_document_free(document);
+    return out.text ? out.text : plb_strdup("");
+}
+
+#define CHECK_PAGE(words) CHECK_SAY(strstr(said, words), "no \"%s\" in:\n%s", words, said)
+
+static void findings_follow_the_numbers(void) {
+    open_store();
+    put_training("torch-eager", 1, 1, 8, 0.90, 2.3),
+        put_training("torch-eager", 1, 2, 8, 0.92, 2.3);
+    put_training("torch-eager", 4, 1, 2.5, 0.91, 2.3);
+    put_training("plumb-plan", 1, 1, 4, 0.89, 2.3), put_training("plumb-plan", 1, 2, 4, 0.92, 2.3);
+    put_cell("torch-eager", 8, 9e6, "ok"), put_cell("plumb-plan", 8, 1e6, "ok");
+    put_cell("torch-eager", 32, 12e6, "ok"), put_cell("plumb-plan", 32, 10e6, "ok");
+    put_cell("torch-eager", 16, 0, "oom");
+    char *said = page();
+    CHECK_PAGE("**REFUTED**: The C level trains to a poorer accuracy.");
+    CHECK_PAGE("torch-eager 91.0 % (90.0 to 92.0), plumb-plan 90.5 % (89.0 to 92.0)");
+    CHECK_PAGE("**REPRODUCED**: PyTorch is almost an order of magnitude slower");
+    CHECK_PAGE("at most 9.00 times");
+    CHECK_PAGE("**REPRODUCED**: The gap narrows");
+    CHECK_PAGE("9.00 times at the smallest cell, 1.20 times at the largest");
+    CHECK_PAGE("**REPRODUCED**: All threads beat one on the CPU");
+    CHECK_PAGE("4 threads are 3.20 times as fast as 1");
+    CHECK_PAGE("oom");
+    CHECK_PAGE("9 of 10 items have numbers");
+    plb_free(said);
+    close_store();
+}
+
+static void other_numbers_give_other_findings(void) {
+    open_store();
+    put_training("torch-eager", 1, 1, 8, 0.90, 2.3), put_training("plumb-plan", 1, 1, 4, 0.50, 2.4);
+    put_cell("torch-eager", 8, 2e6, "ok"), put_cell("plumb-plan", 8, 1e6, "ok");
+    put_cell("torch-eager", 32, 24e6, "ok"), put_cell("plumb-plan", 32, 10e6, "ok");
+    char *said = page();
+    CHECK_PAGE("**REPRODUCED**: The C level trains to a poorer accuracy.");
+    CHECK_PAGE("**REFUTED**: PyTorch is almost an order of magnitude slower");
+    CHECK_PAGE("**REFUTED**: The gap narrows");
+    CHECK_PAGE("**OPEN**: All threads beat one on the CPU");
+    CHECK_PAGE("| plumb-plan | torch-eager | 3 | 1 |"); // parted at the first of three steps
+    CHECK_SAY(!strstr(said, "has a mistake"), "%s", said);
+    plb_free(said);
+    close_store();
+}
+
+static void an_empty_study_has_a_page(void) {
+    open_store();
+    char *said = page();
+    CHECK_PAGE("0 of 0 items have numbers");
+    CHECK_PAGE("Nothing of this part was measured.");
+    CHECK_PAGE("**OPEN**: The C level");
+    plb_free(said);
+    close_store();
+}
+
+static const check_test tests[] = {
+    {"a_file_becomes_parts", a_file_becomes_parts},
+    {"quick_and_set_change_values", quick_and_set_change_values},
+    {"mistakes_are_named_with_line_and_key", mistakes_are_named_with_line_and_key},
+    {"the_studies_that_come_along_are_right", the_studies_that_come_along_are_right},
+    {"allocation_failures_are_told", allocation_failures_are_told},
+    {"rows_come_back_in_order", rows_come_back_in_order},
+    {"findings_follow_the_numbers", findings_follow_the_numbers},
+    {"other_numbers_give_other_findings", other_numbers_give_other_findings},
+    {"an_empty_study_has_a_page", an_empty_study_has_a_page},
+};
+CHECK_MAIN(tests)

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small study from its file to its report, through real workers of ours."""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+PLUMB = os.environ["PLUMB"]
+STUDY = """
+name: small
+parts:
+  - name: train
+    kind: train
+    models: mnist_cnn
+    data: digits
+    stacks: [plumb-plan, plumb-interp, nothing-like-it]
+    devices: cpu
+    threads: 1
+    seeds: [1, 2]
+    batch: 32
+    epochs: 2
+    train_samples: 640
+    test_samples: 100
+    lr: 0.05
+    momentum: 0.9
+  - name: sizes
+    kind: sweep
+    models: mnist_cnn
+    stacks: plumb-plan
+    devices: cpu
+    threads: 1
+    batch: [1, 4]
+    size: [20, 28]
+    time: 0.02
+"""
+
+
+def study(folder, *words, status=0):
+    path = pathlib.Path(folder, "small.yaml")
+    path.write_text(STUDY, encoding="utf-8")
+    environment = {**os.environ, "XDG_CACHE_HOME": f"{folder}/cache", "PLUMB_STACKS": "",
+                   "XDG_DATA_HOME": f"{folder}/data"}
+    done = subprocess.run([PLUMB, "study", str(path), "--no-lock", "--db", f"{folder}/s.db", "-o",
+                           f"{folder}/s.html", *words], env=environment, cwd=folder, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == status, (done.returncode, done.stderr)
+    return done
+
+
+def items(done):
+    return json.loads(done.stdout)["items"]
+
+
+def outcomes(found):
+    return [item["outcome"] for item in found]
+
+
+def results(folder, part):
+    import sqlite3
+    with sqlite3.connect(f"{folder}/s.db") as store:
+        return {(json.loads(keys)["stack"], json.loads(keys)["seed"]): json.loads(found)
+                for keys, found in store.execute(
+                    "SELECT keys, results FROM study_item WHERE part = ? AND outcome = 'ok'",
+                    (part,))}
+
+
+def test_plan_comes_first():
+    with tempfile.TemporaryDirectory() as folder:
+        found = items(study(folder, "--dry-run", "--json"))
+        assert len(found) == 10 and outcomes(found) == [None] * 10
+        assert all(item["estimate_s"] > 0 for item in found)
+        assert not pathlib.Path(folder, "s.db").exists()
+        done = study(folder, "--dry-run", "--set", "parts.train.sedes=1", status=2)
+        assert "no key sedes; did you mean seeds?" in done.stderr, done.stderr
+
+
+def test_every_stack_trains_alike():
+    with tempfile.TemporaryDirectory() as folder:
+        found = items(study(folder, "--json"))
+        assert outcomes(found).count("ok") == 8 and outcomes(found).count("refused") == 2, found
+        assert "not installed" in next(i["reason"] for i in found if i["outcome"] == "refused")
+        trained = results(folder, "train")
+        for seed in (1, 2):
+            plan, interp = trained["plumb-plan", seed], trained["plumb-interp", seed]
+            assert len(plan["epochs"]) == 3 and len(plan["steps"]) == 20, plan
+            for a, b in zip(plan["steps"], interp["steps"]):
+                assert abs(a - b) < 1e-3 * abs(a), (seed, a, b)
+            first, last = plan["epochs"][0], plan["epochs"][-1]
+            assert abs(first["test_loss"] - interp["epochs"][0]["test_loss"]) < 1e-4, (first, interp["epochs"][0])
+            # 100 test samples are three whole batches and one of 4 rows: all of them are counted.
+            hits = last["test_accuracy"] * 100
+            assert abs(hits - round(hits)) < 1e-6, hits
+            assert last["test_loss"] < 0.9 * first["test_loss"], (first, last)
+            assert last["train_s"] > 0 and last["handover_s"] > 0, last
+        steps = [trained["plumb-plan", seed]["steps"] for seed in (1, 2)]
+        assert steps[0] != steps[1], steps  # another seed: other weights and another order
+        page = pathlib.Path(folder, "s.html").read_text(encoding="utf-8")
+        for words in ("<svg", "plumb-interp", "not installed"):
+            assert words in page, words
+
+
+def test_what_does_not_fit_is_left_out_and_resumed():
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["--json", "--set", "parts.train.stacks=plumb-plan;parts.train.seeds=1"]
+        found = items(study(folder, *words, "--time", "1"))
+        assert found[0]["outcome"] == "left-out", found  # the training; cells may have room
+        assert "of the budget of 1 s are left" in found[0]["reason"]
+        found = items(study(folder, *words, "--resume"))
+        assert outcomes(found) == ["ok"] * 5, found
+
+
+if __name__ == "__main__":
+    tests = [test for name, test in sorted(globals().items()) if name.startswith("test_")]
+    failed = 0
+    for test in tests:
+        try:
+            test()
+        except Exception as error:  # pylint: disable=broad-except
+            failed += 1
+            print(f"FAILED  {test.__name__}: {type(error).__name__}: {error}")
+    print(f"{len(tests) - failed} passed, {failed} failed, 0 skipped")
+    raise SystemExit(failed != 0)
