@@ -87,7 +87,8 @@ def test_every_stack_trains_alike():
             for a, b in zip(plan["steps"], interp["steps"]):
                 assert abs(a - b) < 1e-3 * abs(a), (seed, a, b)
             first, last = plan["epochs"][0], plan["epochs"][-1]
-            assert abs(first["test_loss"] - interp["epochs"][0]["test_loss"]) < 1e-4, (first, interp["epochs"][0])
+            other = interp["epochs"][0]
+            assert abs(first["test_loss"] - other["test_loss"]) < 1e-4, (first, other)
             # 100 test samples are three whole batches and one of 4 rows: all of them are counted.
             hits = last["test_accuracy"] * 100
             assert abs(hits - round(hits)) < 1e-6, hits
