@@ -7,7 +7,10 @@
 #include "base/machine.h"
 #include "data/cache.h"
 #include "data/registry.h"
+#include "data/subset.h"
 #include "study/work.h"
+
+static const uint64_t subset_seed = 1; // the same part for every seed of a training
 
 static bool show_loading(void *context, const plb_progress_event *event) {
     plb_study *s = context;
@@ -15,13 +18,11 @@ static bool show_loading(void *context, const plb_progress_event *event) {
     return !(s->options.interrupted && s->options.interrupted(s->options.context));
 }
 
-static plb_status open_split(plb_study *s, const char *name, int64_t size, int64_t count,
-                             plb_data_split split) {
-    plb_dataset_options options = {.size = size, .count = count};
+// What is not in memory is decoded once into the cache, or, where there is none for it, drawn.
+static plb_status take_in(plb_study *s, plb_dataset **set) {
     plb_progress progress = {.callback = show_loading, .context = s, .interval_ns = 100000000};
-    plb_dataset **set = &s->sets[split], *kept = NULL;
+    plb_dataset *kept = NULL;
     const char *folder;
-    PLB_TRY(plb_dataset_open(name, split, &options, set));
     PLB_TRY(plb_cache_folder(s->arena, &folder));
     PLB_TRY(plb_dataset_cache(set, folder, plb_machine_threads(), &progress));
     if ((*set)->ops->peek) return PLB_OK;
@@ -29,6 +30,14 @@ static plb_status open_split(plb_study *s, const char *name, int64_t size, int64
     plb_dataset_free(*set);
     *set = kept;
     return PLB_OK;
+}
+
+static plb_status open_split(plb_study *s, const char *name, int64_t size, int64_t count,
+                             plb_data_split split) {
+    plb_dataset_options options = {.size = size, .count = count};
+    PLB_TRY(plb_dataset_open(name, split, &options, &s->sets[split]));
+    PLB_TRY(take_in(s, &s->sets[split]));
+    return plb_dataset_subset(&s->sets[split], count, subset_seed);
 }
 
 static void close_data(plb_study *s) {

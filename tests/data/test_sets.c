@@ -19,6 +19,7 @@
 #include "data/inspect.h"
 #include "data/registry.h"
 #include "data/stl10.h"
+#include "data/subset.h"
 #include "data/voc.h"
 #include "faults.h"
 
@@ -560,6 +561,34 @@ static void shared_samples_are_found(void) {
     plb_dataset_free(test);
 }
 
+static void a_part_of_a_set_is_drawn_by_chance(void) {
+    plb_dataset *set = NULL, *again = NULL;
+    plb_dataset_options drawn = {.count = 1000};
+    int64_t counts[10], seen = 0;
+    CHECK_OK(plb_dataset_open("digits", PLB_TRAIN, &drawn, &set));
+    CHECK_OK(plb_dataset_open("digits", PLB_TRAIN, &drawn, &again));
+    CHECK_OK(plb_dataset_subset(&set, 200, 1));
+    CHECK_OK(plb_dataset_subset(&again, 200, 1));
+    CHECK(set->info.count == 200 && !set->ops->peek);
+    uint8_t a[784], b[784];
+    plb_scratch scratch = {0};
+    for (int64_t i = 0; i < 200; i++) {
+        int64_t x, y;
+        CHECK_OK(plb_dataset_get(set, i, &scratch, a, &x));
+        CHECK_OK(plb_dataset_get(again, i, &scratch, b, &y));
+        CHECK(x == y && !memcmp(a, b, sizeof a));
+    }
+    plb_dataset_class_counts(set, counts);
+    for (int k = 0; k < 10; k++) seen += counts[k] > 5;
+    CHECK(seen == 10); // of about 20 each
+    plb_scratch_free(&scratch);
+    plb_dataset *before = set;
+    CHECK_OK(plb_dataset_subset(&set, 200, 1));
+    CHECK(set == before);
+    plb_dataset_free(set);
+    plb_dataset_free(again);
+}
+
 static void a_sheet_shows_samples_beside_their_class(void) {
     uint8_t pixels[12] = {250, 0, 1, 2, 3, 4, 0, 251, 1, 2, 3, 4}; // red left, or red right
     static const int64_t labels[] = {0, 1};
@@ -601,6 +630,7 @@ static const check_test tests[] = {
     {"every_bad_picture_is_named", every_bad_picture_is_named},
     {"a_decoded_set_is_kept_on_the_disk", a_decoded_set_is_kept_on_the_disk},
     {"shared_samples_are_found", shared_samples_are_found},
+    {"a_part_of_a_set_is_drawn_by_chance", a_part_of_a_set_is_drawn_by_chance},
     {"a_sheet_shows_samples_beside_their_class", a_sheet_shows_samples_beside_their_class},
 };
 CHECK_MAIN(tests)
