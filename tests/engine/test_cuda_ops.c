@@ -157,6 +157,7 @@ static int run_kernel(const device_case *c, const plb_kernel *kernel, const plb_
 typedef struct tally {
     int ran[PLB_DTYPE_COUNT], cases[PLB_DTYPE_COUNT]; // by dtype of input 0
     int kernels[8];
+    const char *only; // name of the kernel to run; NULL: all
 } tally;
 
 static void run_layouts(device_case *c, const plb_tensor *in, const plb_tensor *want, tally *t) {
@@ -167,6 +168,7 @@ static void run_layouts(device_case *c, const plb_tensor *in, const plb_tensor *
         c->t.nhwc = nhwc;
         c->math = PLB_MATH_F32;
         for (int i = 0; kernels[i]; i++) {
+            if (t->only && strcmp(kernels[i]->name, t->only) != 0) continue;
             int mine = run_kernel(c, kernels[i], in, want, most);
             t->kernels[i] += mine;
             ran += mine;
@@ -221,6 +223,32 @@ static void run_sample(plb_op_id op, const plb_sample *sample, bool grown, tally
     }
 }
 
+// Depthwise convolutions at sizes that reach whole vectors of channels, tails of strips and several
+// blocks, with every padding that the own kernels tell apart.
+static void run_depthwise(plb_op_id op, tally *t) {
+    static const int64_t channels[] = {40, 264, 12}, sides[] = {13, 8, 7};
+    t->only = "depthwise";
+    for (int i = 0; i < 24; i++) {
+        const int64_t k = i % 2 ? 5 : 3, stride = 1 + i / 2 % 2,
+                      pad = i / 4 % 2 ? k / 2 : k / 2 - 1;
+        const int64_t c = channels[i / 8], h = sides[i / 8], w = h + 1;
+        plb_conv_attrs attrs = plb_conv_uniform(2, stride, pad, 1, c);
+        const int64_t oh = (h + 2 * pad - k) / stride + 1, ow = (w + 2 * pad - k) / stride + 1;
+        const plb_type x = PLB_T(3, c, h, w), f = PLB_T(c, 1, k, k), y = PLB_T(3, c, oh, ow);
+        plb_sample s = {.name = "depthwise", .in = {x, f, PLB_T(c), y}, .n_in = 4, .attrs = &attrs};
+        if (op == PLB_OP_conv) {
+            attrs.epilogue = (plb_epilogue){PLB_ACT_CLAMP, -1, 2};
+        } else {
+            const bool input = op == PLB_OP_conv_input_grad;
+            s.n_in = 2;
+            s.in[0] = input ? y : x, s.in[1] = input ? f : y;
+            for (int a = 0; a < 2; a++) attrs.extent[a] = input ? (a ? w : h) : k;
+        }
+        run_sample(op, &s, false, t);
+    }
+    t->only = NULL;
+}
+
 static void tell_gaps(plb_op_id op, const tally *t) {
     for (int d = 0; d < PLB_DTYPE_COUNT && getenv("PLB_TEST_GAPS"); d++) {
         if (t->cases[d] == t->ran[d]) continue;
@@ -257,6 +285,7 @@ static void kernels_agree_with_references(void) {
         tell_time("kernels", (plb_op_id)op, begin_ns);
         if (heavy((plb_op_id)op) && sharded(&part, &of)) continue; // the others' samples count too
         tell_gaps((plb_op_id)op, &t);
+        if (heavy((plb_op_id)op)) run_depthwise((plb_op_id)op, &t);
         const plb_kernel *const *kernels = device.backend->kernels((plb_op_id)op);
         for (int i = 0; kernels[i]; i++) {
             CHECK_SAY(t.kernels[i] > 0, "%s: %s took no sample", table->name, kernels[i]->name);

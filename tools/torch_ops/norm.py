@@ -24,10 +24,16 @@ def batch_norm(a, x, gamma=None, beta=None, residual=None):
 
 
 @op("batch_norm_grad")
-def batch_norm_grad(a, x, dy, gamma, mean, inv_std, y=None, beta=None):
+def batch_norm_grad(a, x, dy, gamma, mean, inv_std, y=None, beta=None, more=None):
+    if more is not None:
+        dy = dy + more
     if beta is not None:
         y = (x - per_channel(mean, x)) * per_channel(inv_std * gamma, x) + per_channel(beta, x)
-    if y is not None:
+    if a.get("activation"):
+        with torch.enable_grad():
+            u = y.detach().requires_grad_(True)
+            dy = dy * torch.autograd.grad(activated(a, u).sum(), u)[0]
+    elif y is not None:
         dy = torch.where(y > 0, dy, torch.zeros_like(dy))
     h = (x - per_channel(mean, x)) * per_channel(inv_std, x)
     axes, m = over_channels(x), x.numel() // x.shape[1]

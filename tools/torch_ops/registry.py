@@ -45,4 +45,6 @@ def activated(a, y):
     """The epilogue's activation."""
     if a.get("activation") == "relu":
         return torch.relu(y)
+    if a.get("activation") == "silu":
+        return torch.nn.functional.silu(y)
     return torch.clamp(y, a["low"], a["high"]) if a.get("activation") == "clamp" else y

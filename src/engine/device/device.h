@@ -152,6 +152,9 @@ typedef struct plb_backend {
     plb_layout (*spatial_layout)(const plb_query *q);
     // Whether batch_norm_grad may get beta in place of y.
     bool takes_beta_for_y;
+    // Whether batch norms and their gradients take other activations than ReLU, and gradients that
+    // hand out a masked dy take it as a sum of two.
+    bool rich_norms;
 } plb_backend;
 
 PLB_API extern const plb_backend plb_backend_cpu;

@@ -33,8 +33,12 @@ PLB_MUST_USE plb_status plb_pass_keep_old(plb_graph **graph, const plb_pass_cont
 PLB_MUST_USE plb_status plb_pass_fold_norm(plb_graph **graph, const plb_pass_context *context);
 // Bias, residual and activation move into the convolution, product or norm before them.
 PLB_MUST_USE plb_status plb_pass_fuse_epilogue(plb_graph **graph, const plb_pass_context *context);
+// The slope of another activation moves into the gradient of the batch norm before it.
+PLB_MUST_USE plb_status plb_pass_fuse_norm_act(plb_graph **graph, const plb_pass_context *context);
 // The mask of a ReLU moves into the gradient of the batch norm before it.
 PLB_MUST_USE plb_status plb_pass_fuse_norm_grad(plb_graph **graph, const plb_pass_context *context);
+// Where the gradient that such a norm masks is a sum, the norm adds up.
+PLB_MUST_USE plb_status plb_pass_fuse_norm_sum(plb_graph **graph, const plb_pass_context *context);
 // Sums over planes move before the gradient of a pooling.
 PLB_MUST_USE plb_status plb_pass_sum_early(plb_graph **graph, const plb_pass_context *context);
 // The gradient of a batch norm with ReLU gets beta, which tells y's sign, in place of y.

@@ -9,13 +9,23 @@
 #include "engine/graph/pass.h"
 #include "plumb/ops.h"
 
-enum { RESIDUAL = 3 }; // input 3 of conv, matmul and batch_norm alike
+enum { MAX_IN = 6 };
+
+// Which input the residual is.
+static int residual_of(plb_op_id op) {
+    return op == PLB_OP_batch_norm_infer ? 5 : 3;
+}
+
+static bool is_norm(plb_op_id op) {
+    return op == PLB_OP_batch_norm || op == PLB_OP_batch_norm_infer;
+}
 
 static plb_epilogue *epilogue_of(plb_op_id op, void *attrs) {
     switch (op) {
     case PLB_OP_conv: return &((plb_conv_attrs *)attrs)->epilogue;
     case PLB_OP_matmul: return &((plb_matmul_attrs *)attrs)->epilogue;
-    case PLB_OP_batch_norm: return &((plb_norm_attrs *)attrs)->epilogue;
+    case PLB_OP_batch_norm:
+    case PLB_OP_batch_norm_infer: return &((plb_norm_attrs *)attrs)->epilogue;
     default: return NULL;
     }
 }
@@ -31,7 +41,8 @@ static any_attrs attrs_of(const plb_node *node) {
     switch (node->op) {
     case PLB_OP_conv: attrs.conv = *(const plb_conv_attrs *)node->attrs; break;
     case PLB_OP_matmul: attrs.matmul = *(const plb_matmul_attrs *)node->attrs; break;
-    case PLB_OP_batch_norm: attrs.norm = *(const plb_norm_attrs *)node->attrs; break;
+    case PLB_OP_batch_norm:
+    case PLB_OP_batch_norm_infer: attrs.norm = *(const plb_norm_attrs *)node->attrs; break;
     default: break;
     }
     return attrs;
@@ -45,16 +56,20 @@ typedef struct chain {
     plb_epilogue epilogue;
 } chain;
 
-static bool can_absorb(plb_op_id op) {
+// `any_norm`: norms take any activation, those with given statistics too; elsewhere batch_norm
+// takes ReLU alone.
+static bool can_absorb(plb_op_id op, bool any_norm) {
+    if (op == PLB_OP_batch_norm_infer) return any_norm;
     return op == PLB_OP_conv || op == PLB_OP_matmul || op == PLB_OP_batch_norm;
 }
 
 // Whether `value` is output 0 of a bare base that nobody else reads.
-static bool is_base(const plb_rewrite *rw, plb_value value) {
+static bool is_base(const plb_rewrite *rw, plb_value value, bool any_norm) {
     const plb_node *node = &rw->from->nodes[rw->from->values[value].node];
-    if (!can_absorb(node->op) || value != node->out || rw->uses[value] != 1) return false;
+    if (!can_absorb(node->op, any_norm) || value != node->out || rw->uses[value] != 1) return false;
     any_attrs attrs = attrs_of(node);
-    bool has_residual = node->n_in > RESIDUAL && node->in[RESIDUAL] >= 0;
+    const int residual = residual_of(node->op);
+    bool has_residual = node->n_in > residual && node->in[residual] >= 0;
     return epilogue_of(node->op, &attrs)->activation == PLB_ACT_NONE && !has_residual;
 }
 
@@ -65,11 +80,11 @@ static bool same_type(const plb_graph *graph, plb_value a, plb_value b) {
 
 // add(base, r) in either order. Where both are bases, the later one absorbs: the other is computed
 // by then.
-static bool match_add(const plb_rewrite *rw, const plb_node *node, chain *c) {
+static bool match_add(const plb_rewrite *rw, const plb_node *node, bool any_norm, chain *c) {
     if (node->op != PLB_OP_add || !same_type(rw->from, node->in[0], node->in[1])) return false;
     if (node->in[0] == node->in[1]) return false;
-    int first = is_base(rw, node->in[0]) ? rw->from->values[node->in[0]].node : -1;
-    int second = is_base(rw, node->in[1]) ? rw->from->values[node->in[1]].node : -1;
+    int first = is_base(rw, node->in[0], any_norm) ? rw->from->values[node->in[0]].node : -1;
+    int second = is_base(rw, node->in[1], any_norm) ? rw->from->values[node->in[1]].node : -1;
     if (first < 0 && second < 0) return false;
     bool take_second = second > first;
     c->base = take_second ? second : first;
@@ -77,47 +92,48 @@ static bool match_add(const plb_rewrite *rw, const plb_node *node, chain *c) {
     return true;
 }
 
-static bool activation_of(const plb_node *node, plb_op_id base, plb_epilogue *out) {
+static bool activation_of(const plb_node *node, plb_op_id base, bool any_norm, plb_epilogue *out) {
     const plb_pointwise_attrs *a = node->attrs;
-    if (node->op == PLB_OP_relu) {
-        *out = (plb_epilogue){.activation = PLB_ACT_RELU};
-        return true;
-    }
-    // The gradient of a fused norm knows the mask of ReLU alone.
-    if (node->op != PLB_OP_clamp || base == PLB_OP_batch_norm) return false;
+    const bool norm = is_norm(base);
+    *out = (plb_epilogue){.activation = PLB_ACT_RELU};
+    if (node->op == PLB_OP_relu) return true;
+    if (norm && !any_norm) return false;
+    *out = (plb_epilogue){.activation = PLB_ACT_SILU};
+    if (node->op == PLB_OP_silu) return norm;
     *out = (plb_epilogue){.activation = PLB_ACT_CLAMP, .alpha = a->alpha, .beta = a->beta};
     return true;
 }
 
 // The longest chain that ends in node `index`, which must not itself continue.
-static bool match(const plb_rewrite *rw, int index, chain *c) {
+static bool match(const plb_rewrite *rw, int index, bool any_norm, chain *c) {
     const plb_graph *from = rw->from;
     const plb_node *node = &from->nodes[index];
     *c = (chain){.base = -1, .residual = PLB_NONE};
-    if (match_add(rw, node, c)) return true;
-    if (node->op != PLB_OP_relu && node->op != PLB_OP_clamp) return false;
-    plb_value x = node->in[0];
-    const plb_node *before = &from->nodes[from->values[x].node];
-    if (is_base(rw, x)) {
-        c->base = from->values[x].node;
-    } else if (rw->uses[x] != 1 || !match_add(rw, before, c)) {
+    if (match_add(rw, node, any_norm, c)) return true;
+    if (node->op != PLB_OP_relu && node->op != PLB_OP_clamp && node->op != PLB_OP_silu) {
         return false;
     }
-    if (activation_of(node, from->nodes[c->base].op, &c->epilogue)) return true;
-    return false;
+    plb_value x = node->in[0];
+    const plb_node *before = &from->nodes[from->values[x].node];
+    if (is_base(rw, x, any_norm)) {
+        c->base = from->values[x].node;
+    } else if (rw->uses[x] != 1 || !match_add(rw, before, any_norm, c)) {
+        return false;
+    }
+    return activation_of(node, from->nodes[c->base].op, any_norm, &c->epilogue);
 }
 
 static void emit(plb_rewrite *rw, const chain *c) {
     plb_node node = rw->from->nodes[c->base];
     any_attrs attrs = attrs_of(&node);
     *epilogue_of(node.op, &attrs) = c->epilogue;
-    plb_value in[RESIDUAL + 1] = {PLB_NONE, PLB_NONE, PLB_NONE, PLB_NONE};
+    plb_value in[MAX_IN] = {PLB_NONE, PLB_NONE, PLB_NONE, PLB_NONE, PLB_NONE, PLB_NONE};
     for (int k = 0; k < node.n_in; k++) {
         in[k] = node.in[k] < 0 ? PLB_NONE : rw->map[node.in[k]];
     }
     if (c->residual >= 0) {
-        in[RESIDUAL] = rw->map[c->residual];
-        node.n_in = RESIDUAL + 1;
+        in[residual_of(node.op)] = rw->map[c->residual];
+        node.n_in = residual_of(node.op) + 1;
     }
     node.in = in;
     node.attrs = &attrs;
@@ -157,11 +173,11 @@ static void swallow(const plb_rewrite *rw, const chain *c, bool *swallowed) {
     if (end->op != PLB_OP_add && before != c->base) swallowed[before] = true;
 }
 
-static int find_chains(const plb_rewrite *rw, chain *chains, bool *swallowed) {
+static int find_chains(const plb_rewrite *rw, bool any_norm, chain *chains, bool *swallowed) {
     int found = 0;
     for (int i = rw->from->n_nodes - 1; i >= 0; i--) {
         chain c;
-        if (swallowed[i] || !match(rw, i, &c) || swallowed[c.base]) continue;
+        if (swallowed[i] || !match(rw, i, any_norm, &c) || swallowed[c.base]) continue;
         c.end = i;
         int position = position_of(rw, &c);
         if (position < 0) continue;
@@ -183,7 +199,7 @@ plb_status plb_pass_fuse_epilogue(plb_graph **graph, const plb_pass_context *con
         return plb_fail(PLB_ENOMEM, "out of memory for a pass");
     }
     for (int i = 0; i < n; i++) chains[i].base = -1;
-    int found = find_chains(&rw, chains, swallowed);
+    int found = find_chains(&rw, context->backend->rich_norms, chains, swallowed);
     for (int i = 0; i < n; i++) {
         if (chains[i].base >= 0) {
             emit(&rw, &chains[i]);

@@ -19,7 +19,7 @@ static bool is_plain_norm(const plb_node *norm) {
     if (norm->op != PLB_OP_batch_norm || norm->backward) return false;
     if (norm->n_in > RESIDUAL && norm->in[RESIDUAL] >= 0) return false;
     const plb_norm_attrs *attrs = norm->attrs;
-    return attrs->epilogue.activation != PLB_ACT_CLAMP;
+    return attrs->epilogue.activation <= PLB_ACT_RELU;
 }
 
 static plb_dtype dtype_of(const plb_graph *graph, plb_value value) {

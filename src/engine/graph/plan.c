@@ -28,8 +28,10 @@ static const pass_entry passes[] = {
     {.pass = plb_pass_recognise, .fusion = true, .inference = true, .host = true},
     {.pass = plb_pass_fold_norm, .fusion = true, .inference = true}, // in f32
     {.pass = plb_pass_autocast, .autocast = true},
+    {.pass = plb_pass_fuse_norm_act, .fusion = true},
     {.pass = plb_pass_fuse_epilogue, .fusion = true},
     {.pass = plb_pass_fuse_norm_grad, .fusion = true},
+    {.pass = plb_pass_fuse_norm_sum, .fusion = true},
     {.pass = plb_pass_sum_early, .fusion = true},
     {.pass = plb_pass_use_signs, .fusion = true},
     {.pass = plb_pass_recompute, .fusion = true, .host = true}, // memory is dearer than time there

@@ -14,7 +14,9 @@ static plb_status batch_norm_infer(plb_signature *s) {
     const plb_norm_attrs *attrs = s->attrs;
     const plb_type *x = &s->in[0];
     PLB_TRY(plb_norm_expect_x(x, "batch_norm"));
-    PLB_TRY(plb_expect_epilogue(&attrs->epilogue, "batch_norm"));
+    if (attrs->epilogue.activation != PLB_ACT_SILU) {
+        PLB_TRY(plb_expect_epilogue(&attrs->epilogue, "batch_norm"));
+    }
     plb_shape channels = plb_shape_of(x->shape.dim[1]);
     PLB_TRY(plb_norm_expect_vector(&s->in[1], x, &channels, "batch_norm", "gamma"));
     PLB_TRY(plb_norm_expect_vector(&s->in[2], x, &channels, "batch_norm", "beta"));
@@ -61,7 +63,7 @@ static void batch_norm_grad(plb_graph *graph, int node, const plb_value *dout, c
                             plb_value *din) {
     const plb_norm_attrs attrs = *(const plb_norm_attrs *)plb_node_attrs(graph, node);
     bool residual = plb_node_in(graph, node, 3) != PLB_NONE && needed[3];
-    if (attrs.epilogue.activation == PLB_ACT_CLAMP) {
+    if (attrs.epilogue.activation > PLB_ACT_RELU) {
         plb_graph_fail(graph,
                        plb_fail(PLB_EUNSUPPORTED, "batch_norm: gradients come before fusion"));
         return;
@@ -184,6 +186,11 @@ static const plb_sample samples[] = {
      .in = {PLB_T(2, 3, 3, 3), PLB_T(3), PLB_T(3)},
      .n_in = 3,
      .attrs = ATTRS(.eps = 1e-5, .epilogue = {PLB_ACT_CLAMP, -0.5, 0.5})},
+    {.name = "silu",
+     .no_gradient = true,
+     .in = {PLB_T(2, 3, 3, 3), PLB_T(3), PLB_T(3)},
+     .n_in = 3,
+     .attrs = ATTRS(.eps = 1e-5, .epilogue = {.activation = PLB_ACT_SILU})},
 };
 
 const plb_op plb_op_batch_norm = {.name = "batch_norm",

@@ -2,14 +2,16 @@
 // The gradient of batch_norm: x, dy, gamma, mean, inv_std and, where a relu was fused behind the
 // normalisation, its y -> dx, dgamma, dbeta and, if asked for, the masked dy (it is the gradient
 // of a fused residual). In place of y the seventh input may be beta, which tells the sign of y
-// where there was no residual. With h = (x - mean) inv_std, m elements a channel and sums over a
-// channel:
+// where there was no residual. Where the attributes name another activation than ReLU, beta must be
+// given: dy is multiplied by the activation's slope at h gamma + beta. An eighth input is added to
+// dy before the mask: the gradient of a residual that comes from two sides. With
+// h = (x - mean) inv_std, m elements a channel and sums over a channel:
 //
 //   dbeta = sum dy,  dgamma = sum dy h,  dx = gamma inv_std (dy - dbeta / m - h dgamma / m)
 #include "base/core/status.h"
 #include "engine/ops/norm.h"
 
-enum { Y = 5, BETA = 6 };
+enum { Y = 5, BETA = 6, MORE = 7 };
 
 static plb_status infer(plb_signature *s) {
     const plb_norm_attrs *attrs = s->attrs;
@@ -27,6 +29,18 @@ static plb_status infer(plb_signature *s) {
     PLB_TRY(plb_norm_expect_vector(&s->in[3], x, &channels, op, "mean"));
     PLB_TRY(plb_norm_expect_vector(&s->in[4], x, &channels, op, "inv_std"));
     if (beta) PLB_TRY(plb_norm_expect_vector(&s->in[BETA], x, &channels, op, "beta"));
+    if (attrs->epilogue.activation != PLB_ACT_SILU) {
+        PLB_TRY(plb_expect_epilogue(&attrs->epilogue, op));
+    }
+    if (attrs->epilogue.activation > PLB_ACT_RELU && (!beta || attrs->masked)) {
+        return plb_fail(PLB_EINVAL, "%s: an activation other than relu needs beta, no mask", op);
+    }
+    if (s->n_in > MORE && !plb_type_absent(&s->in[MORE])) {
+        if (!attrs->masked) return plb_fail(PLB_EINVAL, "%s: two dy need a masked one", op);
+        like_x[1] = s->in[MORE];
+        PLB_TRY(plb_expect_floats(&(plb_signature){.n_in = 2, .in = like_x}, op, 0, 1));
+        PLB_TRY(plb_expect_shape(&like_x[1], &x->shape, op, "the second dy"));
+    }
     if (mask && beta) return plb_fail(PLB_EINVAL, "%s: expected y or beta, found both", op);
     if (attrs->masked && !mask && !beta) {
         return plb_fail(PLB_EINVAL, "%s: a masked dy needs y or beta", op);
@@ -120,8 +134,14 @@ static plb_value finish_dy(parts *p, int node) {
 
 static void grad(plb_graph *graph, int node, const plb_value *dout, const bool *needed,
                  plb_value *din) {
-    parts p = parts_of(graph, node);
     const plb_norm_attrs *attrs = plb_node_attrs(graph, node);
+    const bool two = plb_node_in(graph, node, MORE) != PLB_NONE;
+    if (two || attrs->epilogue.activation > PLB_ACT_RELU) {
+        plb_graph_fail(graph,
+                       plb_fail(PLB_EUNSUPPORTED, "batch_norm_grad: gradients come before fusion"));
+        return;
+    }
+    parts p = parts_of(graph, node);
     plb_type type = plb_value_type(graph, plb_node_in(graph, node, 0));
     plb_dtype dtype = plb_statistics_dtype(type.dtype);
     if (dout[0] != PLB_NONE) through_dx(&p, plb_as_dtype(graph, dout[0], dtype));
@@ -156,10 +176,17 @@ static double flops(const plb_signature *s) {
     return 11.0 * (double)plb_shape_count(&s->in[0].shape); // 5 for the sums, 6 for dx
 }
 
+// Of the activation, which is ReLU where none is named.
+static double slope_at(const plb_norm_attrs *attrs, double u) {
+    const bool named = attrs->epilogue.activation != PLB_ACT_NONE;
+    return named ? plb_activate_slope(&attrs->epilogue, u) : u > 0;
+}
+
 static plb_status ref(const plb_call *call) {
     const plb_tensor *x = &call->in[0], *dy = &call->in[1];
     const plb_tensor *y = call->n_in > Y && call->in[Y].data ? &call->in[Y] : NULL;
     const plb_tensor *betas = call->n_in > BETA && call->in[BETA].data ? &call->in[BETA] : NULL;
+    const plb_tensor *more = call->n_in > MORE && call->in[MORE].data ? &call->in[MORE] : NULL;
     plb_shape channel = x->shape;
     channel.dim[1] = 1;
     double m = (double)plb_norm_count(&x->shape);
@@ -173,8 +200,9 @@ static plb_status ref(const plb_call *call) {
                 int64_t at[PLB_MAX_RANK];
                 for (int i = 0; i < channel.rank; i++) at[i] = i == 1 ? c : index[i];
                 double h = (plb_tensor_load(x, at) - mean) * inv_std;
-                bool on = betas ? h * gamma + beta > 0 : !y || plb_tensor_load(y, at) > 0;
-                double d = on ? plb_tensor_load(dy, at) : 0;
+                double d = plb_tensor_load(dy, at) + (more ? plb_tensor_load(more, at) : 0);
+                if (betas) d *= slope_at(call->attrs, h * gamma + beta);
+                if (y && !(plb_tensor_load(y, at) > 0)) d = 0;
                 if (pass == 0) {
                     dbeta += d, dgamma += d * h;
                 } else {
@@ -223,19 +251,43 @@ static const plb_sample samples[] = {
      .attrs = ATTRS(0),
      .in = {PLB_T(2, 3, 4, 3), PLB_T(2, 3, 4, 3), PLB_T(3), PLB_T(3), PLB_T(3), PLB_T(2, 3, 4, 3),
             PLB_T(3)}},
+    {.name = "clamp",
+     POSITIVE,
+     .n_in = 7,
+     .absent = 1 << Y,
+     .no_gradient = true,
+     .attrs = ATTRS(.epilogue = {PLB_ACT_CLAMP, -0.5, 0.75}),
+     .in = {PLB_T(2, 3, 4, 3), PLB_T(2, 3, 4, 3), PLB_T(3), PLB_T(3), PLB_T(3), PLB_T(2, 3, 4, 3),
+            PLB_T(3)}},
+    {.name = "silu",
+     POSITIVE,
+     .n_in = 7,
+     .absent = 1 << Y,
+     .no_gradient = true,
+     .attrs = ATTRS(.epilogue = {.activation = PLB_ACT_SILU}),
+     .in = {PLB_T(2, 3, 4, 3), PLB_T(2, 3, 4, 3), PLB_T(3), PLB_T(3), PLB_T(3), PLB_T(2, 3, 4, 3),
+            PLB_T(3)}},
     {.name = "relu and residual",
      POSITIVE,
      .n_in = 6,
      .attrs = ATTRS(.masked = 1),
      .in = {PLB_T(2, 3, 4, 3), PLB_T(2, 3, 4, 3), PLB_T(3), PLB_T(3), PLB_T(3), PLB_T(2, 3, 4, 3)}},
+    {.name = "relu and residual, two gradients",
+     POSITIVE,
+     .n_in = 8,
+     .absent = 1 << BETA,
+     .no_gradient = true,
+     .attrs = ATTRS(.masked = 1),
+     .in = {PLB_T(2, 3, 4, 3), PLB_T(2, 3, 4, 3), PLB_T(3), PLB_T(3), PLB_T(3), PLB_T(2, 3, 4, 3),
+            PLB_T(3), PLB_T(2, 3, 4, 3)}},
 };
 
 const plb_op plb_op_batch_norm_grad = {.name = "batch_norm_grad",
                                        .flags = PLB_OP_SPATIAL,
                                        .attrs_bytes = sizeof(plb_norm_attrs),
                                        .min_in = 5,
-                                       .max_in = 7,
-                                       .spatial_in = 1 << 0 | 1 << 1 | 1 << 5,
+                                       .max_in = 8,
+                                       .spatial_in = 1 << 0 | 1 << 1 | 1 << 5 | 1 << 7,
                                        .spatial_out = 1 << 0 | 1 << 3,
                                        .infer = infer,
                                        .grad = grad,

@@ -42,6 +42,7 @@ plb_status plb_expect_epilogue(const plb_epilogue *epilogue, const char *op) {
     case PLB_ACT_NONE:
     case PLB_ACT_RELU:
     case PLB_ACT_CLAMP: return PLB_OK;
+    case PLB_ACT_SILU: break; // norms alone take it
     }
     return plb_fail(PLB_EINVAL, "%s: there is no activation %d", op, (int)epilogue->activation);
 }
@@ -71,6 +72,8 @@ void plb_describe_epilogue(plb_strbuf *text, const plb_epilogue *epilogue) {
     plb_describe_comma(text);
     if (epilogue->activation == PLB_ACT_RELU) {
         plb_strbuf_printf(text, "\"activation\":\"relu\"");
+    } else if (epilogue->activation == PLB_ACT_SILU) {
+        plb_strbuf_printf(text, "\"activation\":\"silu\"");
     } else {
         plb_strbuf_printf(text, "\"activation\":\"clamp\",\"low\":%.17g,\"high\":%.17g",
                           epilogue->alpha, epilogue->beta);

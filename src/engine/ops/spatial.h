@@ -5,6 +5,8 @@
 #ifndef PLB_ENGINE_OPS_SPATIAL_H
 #define PLB_ENGINE_OPS_SPATIAL_H
 
+#include <math.h>
+
 #include "engine/ops/op.h"
 #include "plumb/ops.h"
 
@@ -62,8 +64,21 @@ static inline double plb_activate(const plb_epilogue *epilogue, double value) {
         return value < epilogue->alpha  ? epilogue->alpha
                : value > epilogue->beta ? epilogue->beta
                                         : value;
+    case PLB_ACT_SILU: return value / (1 + exp(-value));
     }
     return value;
+}
+
+// d act(u) / du, of the kinks 0: what ReLU and clamp have at their ends.
+static inline double plb_activate_slope(const plb_epilogue *epilogue, double u) {
+    const double s = 1 / (1 + exp(-u));
+    switch (epilogue->activation) {
+    case PLB_ACT_NONE: return 1;
+    case PLB_ACT_RELU: return u > 0;
+    case PLB_ACT_CLAMP: return u > epilogue->alpha && u < epilogue->beta;
+    case PLB_ACT_SILU: return s * (1 + u * (1 - s));
+    }
+    return 1;
 }
 
 // Refuses inputs `first` to `last` unless those present are floats of one dtype.

@@ -44,7 +44,8 @@ static const char *refuse(const plb_query *q) {
     if (q->op == PLB_OP_batch_norm_grad && q->n_in > BETA && attrs->masked) {
         return "a masked gradient comes from y only";
     }
-    if (q->op == PLB_OP_batch_norm && attrs->epilogue.activation == PLB_ACT_CLAMP) {
+    if (q->op == PLB_OP_batch_norm_grad && q->n_in > BETA + 1) return "one gradient only";
+    if (attrs->epilogue.activation > PLB_ACT_RELU) {
         return "ReLU is the only activation";
     }
     if (plb_shape_count(&q->in[0].shape) == 0) return "empty";

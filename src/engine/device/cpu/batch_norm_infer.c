@@ -80,6 +80,8 @@ static void release(void *state) {
 }
 
 static const char *refuse(const plb_query *q) {
+    const plb_epilogue *epilogue = &((const plb_norm_attrs *)q->attrs)->epilogue;
+    if (epilogue->activation == PLB_ACT_SILU) return "ReLU and clamp are the only activations";
     for (int k = 0; k < q->n_in; k++) {
         if (q->in[k].dtype == PLB_DTYPE_COUNT) continue;
         if (q->in[k].dtype != PLB_F32) return "f32 only";

@@ -70,4 +70,5 @@ const plb_backend plb_backend_cuda = {
     .image_channels = 4,
     .spatial_layout = plb_cuda_spatial_layout,
     .takes_beta_for_y = true,
+    .rich_norms = true,
 };

@@ -9,7 +9,7 @@
 #include "engine/device/cuda/own.h"
 #include "engine/ops/norm.h"
 
-// The operands like x: x, the second one, a residual or mask, dx, the masked dy.
+// The operands like x: x, the second one, a residual or mask, dx, the masked dy, a second dy.
 typedef struct norm_operands {
     const plb_tensor *t[PLB_NORM_OPERANDS];
 } norm_operands;
@@ -22,6 +22,7 @@ static norm_operands operands_of(const plb_query *q) {
     if (q->n_in > extra && !plb_own_absent(&q->in[extra])) o.t[2] = &q->in[extra];
     if (grad) o.t[3] = &q->out[0];
     if (grad && q->n_out > 3) o.t[4] = &q->out[3];
+    if (grad && q->n_in > 7 && !plb_own_absent(&q->in[7])) o.t[5] = &q->in[7];
     return o;
 }
 
@@ -103,7 +104,11 @@ static names names_of(const plb_query *q, bool wide) {
         snprintf(n.sums, sizeof n.sums, "norm_sums");
         snprintf(n.apply, sizeof n.apply, "norm_apply");
     } else if (q->op == PLB_OP_batch_norm_grad) {
-        const char *mask = given(q, 5) ? "_by_y" : given(q, 6) ? "_by_x" : "";
+        static const char *const by_x[] = {"_by_x", "_by_x", "_clamp", "_silu"};
+        const plb_norm_attrs *attrs = q->attrs;
+        const char *mask = given(q, 5)   ? "_by_y"
+                           : given(q, 6) ? by_x[attrs->epilogue.activation]
+                                         : "";
         snprintf(n.sums, sizeof n.sums, "norm_grad_sums%s", mask);
         snprintf(n.finish, sizeof n.finish, "norm_grad_finish");
         snprintf(n.apply, sizeof n.apply, "norm_grad_apply%s", q->n_out > 3 ? "" : mask);

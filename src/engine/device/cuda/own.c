@@ -14,7 +14,7 @@ _Static_assert((int)PLB_CODE_F64 == (int)PLB_F64 && (int)PLB_CODE_BF16 == (int)P
 
 // Code made for compute capability 9.0 or later begins by waiting for the kernel in front of it
 // (begin in own.cuh), and so may be launched before that has ended.
-static plb_status launch(const plb_own_step *step, plb_stream *stream, void **params) {
+plb_status plb_own_launch(const plb_own_step *step, plb_stream *stream, void **params) {
     if (!step->early) return plb_cuda_launch(stream, step->function, &step->grid, params);
     const plb_cuda_grid *g = &step->grid;
     CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
@@ -48,7 +48,7 @@ static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
     const plb_own_list *list = own->aligned.n && bits % 16 == 0 ? &own->aligned : &own->any;
     void *params[] = {&at, own->params.bytes};
     for (int i = 0; i < list->n; i++) {
-        PLB_TRY(launch(&list->step[i], stream, params));
+        PLB_TRY(plb_own_launch(&list->step[i], stream, params));
     }
     return PLB_OK;
 }
@@ -116,19 +116,23 @@ plb_status plb_own_resident(const plb_own *own, const char *name, plb_dtype dtyp
 plb_status plb_own_add(plb_own *own, plb_own_list *list, const char *name, plb_dtype dtype,
                        plb_cuda_grid grid) {
     if (list->n == PLB_OWN_STEPS) return plb_fail(PLB_EBROKEN, "cuda: %s: too many steps", name);
-    plb_own_step *step = &list->step[list->n];
-    PLB_TRY(function_of(own, name, dtype, &step->function));
+    CUfunction function;
+    PLB_TRY(function_of(own, name, dtype, &function));
+    return plb_own_step_of(own->device, function, grid, &list->step[list->n++]);
+}
+
+plb_status plb_own_step_of(const plb_device *device, CUfunction function, plb_cuda_grid grid,
+                           plb_own_step *step) {
+    const char *const what = "ask for a kernel's attributes";
     int version = 0;
-    PLB_TRY(plb_cuda_check(
-        cuFuncGetAttribute(&version, CU_FUNC_ATTRIBUTE_PTX_VERSION, step->function), name));
-    step->early = own->device->major >= 9 && version >= 90;
-    step->grid = grid;
-    list->n++;
+    PLB_TRY(plb_cuda_check(cuFuncGetAttribute(&version, CU_FUNC_ATTRIBUTE_PTX_VERSION, function),
+                           what));
+    *step = (plb_own_step){function, grid, device->major >= 9 && version >= 90};
     if (grid.shared_bytes <= 48 << 10) return PLB_OK;
     return plb_cuda_check(cuFuncSetAttribute(step->function,
                                              CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                              (int)grid.shared_bytes),
-                          name);
+                          what);
 }
 
 plb_status plb_own_end(plb_launch *launch, plb_status status) {

@@ -46,6 +46,10 @@ PLB_MUST_USE plb_status plb_own_add(plb_own *own, plb_own_list *list, const char
 // many that strides over its work has no last, half-empty wave.
 PLB_MUST_USE plb_status plb_own_resident(const plb_own *own, const char *name, plb_dtype dtype,
                                          int threads, int64_t *out_blocks);
+// For kernels with parameters of their own that begin as own ones do: a step, and its launch.
+PLB_MUST_USE plb_status plb_own_step_of(const plb_device *device, CUfunction function,
+                                        plb_cuda_grid grid, plb_own_step *out);
+PLB_MUST_USE plb_status plb_own_launch(const plb_own_step *step, plb_stream *stream, void **params);
 // Ends a prepare: releases the launch where `status` is a failure, and returns `status`.
 PLB_MUST_USE plb_status plb_own_end(plb_launch *launch, plb_status status);
 

@@ -233,10 +233,20 @@ __device__ static void infer(const plb_operands &at, const plb_norm_params &p) {
 }
 
 // ---------------------------------------------------------------------------- gradient
-// Where the ReLU's y was positive: by y itself, or by x where beta is given.
-enum { MASK_NONE, MASK_Y, MASK_X };
+// dy is multiplied by the slope of what was fused behind: of a ReLU by y, or, where beta is given,
+// by what the activation was given, x scale + shift.
+enum { MASK_NONE, MASK_Y, MASK_X, MASK_CLAMP, MASK_SILU };
 
-// The y of W channels, for its sign: x scale + shift.
+template <int Mask, typename A>
+__device__ static A through(const plb_act &act, A dy, A u) {
+    if (Mask == MASK_Y || Mask == MASK_X) return u > 0 ? dy : (A)0;
+    if (Mask == MASK_CLAMP) return u > (A)act.alpha && u < (A)act.beta ? dy : (A)0;
+    if (Mask != MASK_SILU) return dy;
+    const A s = sigmoid(u);
+    return dy * (s * (1 + u * (1 - s)));
+}
+
+// Scale and shift of W channels.
 template <typename T, int W>
 __device__ static void mask_factors(const plb_operands &at, const plb_norm_params &p, int channel,
                                     wide<T> (&scale)[W], wide<T> (&shift)[W]) {
@@ -259,19 +269,21 @@ __device__ static void grad_sums(const plb_operands &at, const plb_norm_params &
     const place<W> here(p);
     const T *x = (const T *)at.in[0] + here.channel, *dy = (const T *)at.in[1] + here.channel;
     const T *y = (const T *)at.in[5] + here.channel;
+    const T *more = at.in[7] ? (const T *)at.in[7] + here.channel : nullptr;
     T *masked = at.out[3] ? (T *)at.out[3] + here.channel : nullptr;
     A mean[W] = {}, sum[W] = {}, product[W] = {};
     A scale[W] = {}, shift[W] = {};
     if (here.live) {
         load_vector<T, W>(at.in[3], p.mean_type, here.channel, mean);
-        if (Mask == MASK_X) mask_factors<T, W>(at, p, here.channel, scale, shift);
+        if (Mask >= MASK_X) mask_factors<T, W>(at, p, here.channel, scale, shift);
     }
     for (int64_t row = here.row; row < p.rows && here.live; row += UNROLL * here.step) {
-        A value[UNROLL][W] = {}, d[UNROLL][W] = {}, mask[UNROLL][W] = {};
+        A value[UNROLL][W] = {}, d[UNROLL][W] = {}, mask[UNROLL][W] = {}, other[UNROLL][W] = {};
 #pragma unroll
         for (int k = 0; k < UNROLL; k++) {
             const int64_t offset = (row + k * here.step) * p.c;
             if (row + k * here.step >= p.rows) continue;
+            if (more) load_wide<T, W>(more + offset, other[k]);
             load_wide<T, W>(x + offset, value[k]);
             load_wide<T, W>(dy + offset, d[k]);
             if (Mask == MASK_Y) load_wide<T, W>(y + offset, mask[k]);
@@ -281,10 +293,8 @@ __device__ static void grad_sums(const plb_operands &at, const plb_norm_params &
             if (row + k * here.step >= p.rows) continue;
 #pragma unroll
             for (int i = 0; i < W; i++) {
-                if (Mask == MASK_X) {
-                    mask[k][i] = fused(value[k][i], scale[i], shift[i]);
-                }
-                if (Mask != MASK_NONE && !(mask[k][i] > 0)) d[k][i] = 0;
+                if (Mask >= MASK_X) mask[k][i] = fused(value[k][i], scale[i], shift[i]);
+                d[k][i] = through<Mask>(p.act, d[k][i] + other[k][i], mask[k][i]);
                 sum[i] += d[k][i];
                 product[i] += d[k][i] * (value[k][i] - mean[i]);
             }
@@ -337,7 +347,7 @@ __device__ static void grad_apply(const plb_operands &at, const plb_norm_params 
         load_vector<A, W>(factors + (int64_t)k * p.c, PLB_CODE_F32, here.channel, factor[k]);
     }
     A scale[W] = {}, shift[W] = {};
-    if (Mask == MASK_X) mask_factors<T, W>(at, p, here.channel, scale, shift);
+    if (Mask >= MASK_X) mask_factors<T, W>(at, p, here.channel, scale, shift);
     for (int64_t row = here.row; row < p.rows; row += UNROLL * here.step) {
         A value[UNROLL][W] = {}, d[UNROLL][W] = {}, mask[UNROLL][W] = {};
 #pragma unroll
@@ -354,10 +364,8 @@ __device__ static void grad_apply(const plb_operands &at, const plb_norm_params 
             A out[W];
 #pragma unroll
             for (int i = 0; i < W; i++) {
-                if (Mask == MASK_X) {
-                    mask[k][i] = fused(value[k][i], scale[i], shift[i]);
-                }
-                const A on = Mask == MASK_NONE || mask[k][i] > 0 ? d[k][i] : (A)0;
+                if (Mask >= MASK_X) mask[k][i] = fused(value[k][i], scale[i], shift[i]);
+                const A on = through<Mask>(p.act, d[k][i], mask[k][i]);
                 const A centred = value[k][i] - factor[3][i];
                 out[i] = factor[0][i] * on + (factor[1][i] * centred + factor[2][i]);
             }
@@ -422,9 +430,13 @@ __device__ static wide<T> masked_at(const plb_operands &at, const plb_norm_param
                                     wide<T> value, wide<T> scale, wide<T> shift) {
     const int channel = blockIdx.x;
     const T *y = (const T *)at.in[5];
+    wide<T> dy = widen(((const T *)at.in[1])[w.offset(p, 1, channel)]);
+    if (at.in[7]) dy += widen(((const T *)at.in[7])[w.offset(p, 5, channel)]);
     if (y && !(widen(y[w.offset(p, 2, channel)]) > 0)) return 0;
-    if (at.in[6] && !(fused(value, scale, shift) > 0)) return 0;
-    return widen(((const T *)at.in[1])[w.offset(p, 1, channel)]);
+    if (!at.in[6]) return dy;
+    const wide<T> u = fused(value, scale, shift);
+    if (p.act.kind == 2) return through<MASK_CLAMP>(p.act, dy, u);
+    return p.act.kind == 3 ? through<MASK_SILU>(p.act, dy, u) : through<MASK_X>(p.act, dy, u);
 }
 
 template <typename T>
@@ -486,6 +498,8 @@ __device__ static void grad_plane(const plb_operands &at, const plb_norm_params 
     PLB_NORM_GRADS(, MASK_NONE, T, dtype)                                                    \
     PLB_NORM_GRADS(_by_y, MASK_Y, T, dtype)                                                  \
     PLB_NORM_GRADS(_by_x, MASK_X, T, dtype)                                                  \
+    PLB_NORM_GRADS(_clamp, MASK_CLAMP, T, dtype)                                             \
+    PLB_NORM_GRADS(_silu, MASK_SILU, T, dtype)                                               \
     PLB_NORM_KERNEL(norm_finish_##dtype, finish<T>(at, p))                                   \
     PLB_NORM_KERNEL(norm_grad_finish_##dtype, finish_grad<T>(at, p))                         \
     PLB_NORM_KERNEL(norm_plane_##dtype, forward_plane<T>(at, p))                             \

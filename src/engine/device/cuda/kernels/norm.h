@@ -8,7 +8,7 @@
 enum { PLB_NORM_THREADS = 256, PLB_NORM_PLANE_THREADS = 512, PLB_NORM_FINISH = 32 };
 
 // x[N,C,…] as n samples of c channels of s pixels, each operand with strides of its own.
-enum { PLB_NORM_OPERANDS = 5 };
+enum { PLB_NORM_OPERANDS = 6 };
 typedef struct plb_norm_params {
     double eps;
     plb_act act;
@@ -19,7 +19,7 @@ typedef struct plb_norm_params {
     int32_t mean_type, variance_type;     // of statistics that are given
     int32_t groups;                       // group_norm
     int32_t channel_inner;                // group_norm: channels are the innermost axis
-    int64_t stride[PLB_NORM_OPERANDS][3]; // x, y or dy, residual or mask, dx, masked dy
+    int64_t stride[PLB_NORM_OPERANDS][3]; // x, y or dy, residual or mask, dx, masked dy, second dy
 } plb_norm_params;
 
 // Rows of `width` elements; gamma and beta of `width`.

@@ -139,12 +139,20 @@ __device__ static inline bool is_float(int dtype) {
     return dtype <= PLB_CODE_BF16;
 }
 
+__device__ static inline float sigmoid(float x) {
+    return __fdividef(1, 1 + __expf(-x));
+}
+__device__ static inline double sigmoid(double x) {
+    return 1 / (1 + exp(-x));
+}
+
 template <typename A> __device__ inline A activated(const plb_act &act, A value) {
     if (act.kind == 1) return value < 0 ? (A)0 : value;
     if (act.kind == 2) {
         const A low = (A)act.alpha, high = (A)act.beta;
         return value < low ? low : value > high ? high : value;
     }
+    if (act.kind == 3) return value * sigmoid(value);
     return value;
 }
 
