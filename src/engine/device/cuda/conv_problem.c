@@ -330,7 +330,7 @@ typedef struct queue {
     int n, next, capacity;
 } queue;
 
-enum { FIRST, REST, N_QUEUES, FIRST_OF_FORM = 3 };
+enum { BEST, GOOD, REST, N_QUEUES, GOOD_OF_FORM = 3 };
 
 // A maker has a handle of its own, since the library locks it; handles outlive their thread.
 typedef struct maker {
@@ -358,19 +358,17 @@ static void do_job(maker *m, job j) {
     make_plan_by(m->handle, &j.problem->candidates[j.index]);
 }
 
-// What is too late is dropped: nobody need wait for it.
+// What is too late is dropped: nobody need wait for it. The best guesses never are.
 static bool next_job(job *out) { // locked
-    queue *first = &makers.queues[FIRST], *rest = &makers.queues[REST];
-    if (first->next < first->n) {
-        *out = first->jobs[first->next++];
-        return true;
+    for (int k = 0; k < N_QUEUES; k++) {
+        queue *q = &makers.queues[k];
+        while (q->next < q->n) {
+            *out = q->jobs[q->next++];
+            if (k == BEST || plb_now_ns() - makers.begin_ns < makers.limit_ns) return true;
+            out->problem->pending--;
+        }
     }
-    while (rest->next < rest->n) {
-        *out = rest->jobs[rest->next++];
-        if (plb_now_ns() - makers.begin_ns < makers.limit_ns) return true;
-        out->problem->pending--;
-    }
-    first->n = first->next = rest->n = rest->next = 0;
+    for (int k = 0; k < N_QUEUES; k++) makers.queues[k].n = makers.queues[k].next = 0;
     return false;
 }
 
@@ -434,7 +432,7 @@ static void announce(plb_conv_problem *p, int64_t tune_ms) { // its lock held
     for (int i = 0; i < p->n; i++) {
         of_form = i && p->candidates[i].form == p->candidates[i - 1].form ? of_form + 1 : 0;
         if (p->candidates[i].state != NEW) continue;
-        queue *q = &makers.queues[of_form < FIRST_OF_FORM ? FIRST : REST];
+        queue *q = &makers.queues[of_form == 0 ? BEST : of_form < GOOD_OF_FORM ? GOOD : REST];
         if (!push_job(q, (job){p, i})) break;
         p->pending++;
     }
