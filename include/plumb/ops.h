@@ -62,6 +62,33 @@ PLB_API plb_value plb_matmul(plb_graph *graph, plb_value a, plb_value b,
 // x[…,I] w[O,I] bias[O] or PLB_NONE -> y[…,O].
 PLB_API plb_value plb_linear(plb_graph *graph, plb_value x, plb_value w, plb_value bias);
 
+// Convolution and product of 8-bit integers: with acc the sum of (x - x_zero) w over a window or a
+// row, y = clamp(round((acc + bias) multiplier) + y_zero, low, high); an f32 y is not rounded and
+// has no zero. x is u8 or i8, w is i8, multiplier[K] and bias[K] are floats. No gradient.
+typedef struct plb_int8_attrs {
+    plb_conv_attrs conv; // int8_conv; no epilogue
+    int64_t trans_b;     // int8_matmul
+    int64_t x_zero, y_zero;
+    double low, high; // of y
+    int64_t dtype;    // plb_dtype of y: u8, i8 or f32
+} plb_int8_attrs;
+// x[N,C,…] w[K,C/groups,…] -> y[N,K,…].
+PLB_API plb_value plb_int8_conv(plb_graph *graph, plb_value x, plb_value w, plb_value multiplier,
+                                plb_value bias, const plb_int8_attrs *attrs);
+// x[M,C] w[C,K], or w[K,C] with trans_b -> y[M,K].
+PLB_API plb_value plb_int8_matmul(plb_graph *graph, plb_value x, plb_value w, plb_value multiplier,
+                                  plb_value bias, const plb_int8_attrs *attrs);
+
+typedef struct plb_int8_add_attrs {
+    double scale_a, scale_b, shift;
+    int64_t y_zero;
+    double low, high; // of y
+    int64_t dtype;    // plb_dtype of y: u8 or i8
+} plb_int8_add_attrs;
+// clamp(round(a scale_a + b scale_b + shift) + y_zero, low, high); a and b are u8 or i8.
+PLB_API plb_value plb_int8_add(plb_graph *graph, plb_value a, plb_value b,
+                               const plb_int8_add_attrs *attrs);
+
 typedef struct plb_attention_attrs {
     double scale;        // of the products of queries and keys
     int64_t zero_masked; // a query that may see no key (its mask is -infinity) gives 0, not NaN

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What pass_recognise.c puts together again: each program here must be planned with so many of an
-// op, and must compute the same at all levels, of which interp runs it as it is spelt.
+// What pass_recognise.c and pass_int8.c put together again: each program here must be planned with
+// so many of an op, and must compute the same at all levels, of which interp runs what is spelt.
 #include <math.h>
 
 #include "check.h"
+#include "engine/device/device.h"
 #include "levels.h"
 #include "plumb/ops.h"
 
@@ -166,6 +167,92 @@ static void constants_fold(plb_graph *g, const void *context) {
     plb_output(g, "y", plb_mul(g, given(g, "x", plb_shape_of(3, 5)), scale));
 }
 
+// ---------------------------------------------------------------------------- integers
+static plb_value quantise(plb_graph *g, plb_value x, double scale, double zero) {
+    plb_value y = plb_round(g, plb_div(g, x, number(g, scale)));
+    if (zero != 0) y = plb_add(g, y, plb_cast(g, plb_scalar(g, PLB_U8, zero), PLB_F32));
+    return plb_cast(g, plb_clamp(g, y, 0, 255), PLB_U8);
+}
+
+static plb_value dequantise(plb_graph *g, plb_value q, double scale, double zero) {
+    plb_value y = plb_cast(g, q, PLB_F32);
+    if (zero != 0) y = plb_sub(g, y, plb_cast(g, plb_scalar(g, PLB_U8, zero), PLB_F32));
+    return plb_mul(g, y, number(g, scale));
+}
+
+static plb_value again(plb_graph *g, plb_value x, double scale, double zero) {
+    return dequantise(g, quantise(g, x, scale, zero), scale, zero);
+}
+
+// i8 weights, a scale for each of their K = 8 channels.
+static plb_value byte_weights(plb_graph *g, const char *name, plb_shape shape, int axis) {
+    int8_t bytes[8 * 4 * 9];
+    plb_shape scales = {.rank = shape.rank};
+    for (int i = 0; i < plb_shape_count(&shape); i++) bytes[i] = (int8_t)(i * 37 % 255 - 127);
+    for (int i = 0; i < shape.rank; i++) scales.dim[i] = i == axis ? shape.dim[axis] : 1;
+    plb_value w = plb_cast(g, plb_constant(g, PLB_I8, &shape, bytes), PLB_F32);
+    plb_value scale = plb_param(g, name, PLB_F32, &plb_shape_of(8), PLB_ROLE_PARAMETER,
+                                (plb_init){PLB_INIT_UNIFORM, 0.001, 0.002});
+    return plb_mul(g, w, plb_reshape(g, scale, &scales));
+}
+
+static plb_value byte_conv(plb_graph *g, plb_value x, const char *name, bool biased) {
+    plb_value w = byte_weights(g, name, plb_shape_of(8, 4, 3, 3), 0);
+    plb_conv_attrs attrs = plb_conv_uniform(2, 1, 1, 1, 1);
+    plb_value bias = biased ? weights(g, "bias", plb_shape_of(8)) : PLB_NONE;
+    return plb_conv(g, x, w, bias, &attrs);
+}
+
+static plb_value byte_image(plb_graph *g) {
+    return again(g, given(g, "x", plb_shape_of(1, 4, 6, 6)), 1.0 / 128, 128);
+}
+
+static void bytes_conv_relu(plb_graph *g, const void *context) {
+    (void)context;
+    plb_value y = plb_relu(g, byte_conv(g, byte_image(g), "s", true));
+    plb_output(g, "y", again(g, y, 0.01, 0));
+}
+static void bytes_conv_to_f32(plb_graph *g, const void *context) {
+    (void)context;
+    plb_output(g, "y", byte_conv(g, byte_image(g), "s", true));
+}
+static void bytes_sum(plb_graph *g, const void *context) {
+    (void)context;
+    plb_value x = byte_image(g);
+    plb_value a = again(g, byte_conv(g, x, "s", false), 0.02, 120);
+    plb_value b = again(g, byte_conv(g, x, "t", true), 0.03, 130);
+    plb_output(g, "y", again(g, plb_relu(g, plb_add(g, a, b)), 0.025, 0));
+}
+static void bytes_pool(plb_graph *g, const void *context) {
+    (void)context;
+    plb_pool_attrs attrs = plb_pool_uniform(2, 2, 2, 0);
+    plb_output(g, "y", again(g, plb_max_pool(g, byte_image(g), &attrs), 1.0 / 128, 128));
+}
+static void bytes_linear(plb_graph *g, const void *context) {
+    (void)context;
+    plb_value x = again(g, given(g, "x", plb_shape_of(3, 4)), 1.0 / 128, 128);
+    plb_value w = byte_weights(g, "s", plb_shape_of(4, 8), 1);
+    plb_value y = plb_add(g, plb_matmul(g, x, w, NULL), weights(g, "bias", plb_shape_of(8)));
+    plb_output(g, "y", again(g, y, 0.01, 100));
+}
+// None: the product of floats is read by somebody else, too.
+static void bytes_conv_seen(plb_graph *g, const void *context) {
+    (void)context;
+    plb_value y = byte_conv(g, byte_image(g), "s", true);
+    plb_output(g, "before", y);
+    plb_output(g, "y", again(g, y, 0.01, 100));
+}
+// None: these weights have a zero point.
+static void bytes_conv_lopsided(plb_graph *g, const void *context) {
+    (void)context;
+    plb_value w =
+        plb_cast(g, plb_constant(g, PLB_I8, &plb_shape_of(1, 4, 1, 1), "\1\2\3\4"), PLB_F32);
+    w = plb_mul(g, plb_sub(g, w, plb_cast(g, plb_scalar(g, PLB_I8, 3), PLB_F32)), number(g, 0.01));
+    plb_conv_attrs attrs = plb_conv_uniform(2, 1, 0, 1, 1);
+    plb_value y = plb_conv(g, byte_image(g), w, PLB_NONE, &attrs);
+    plb_output(g, "y", again(g, y, 0.001, 100));
+}
+
 typedef struct pattern {
     const char *name;
     void (*build)(plb_graph *g, const void *context);
@@ -191,6 +278,19 @@ static const pattern patterns[] = {
     {"attention with an audience", attention_seen, "attention", 0},
     {"softmax over queries", attention_of_first_axis, "attention", 0},
     {"constants", constants_fold, "sqrt", 0},
+};
+
+// The same with integers, where the machine multiplies them.
+static const pattern byte_patterns[] = {
+    {"int8 convolution and relu", bytes_conv_relu, "int8_conv", 1},
+    {"int8 convolution to f32", bytes_conv_to_f32, "int8_conv", 1},
+    {"int8 convolutions, added", bytes_sum, "int8_conv", 2},
+    {"int8 sum", bytes_sum, "int8_add", 1},
+    {"int8 sum, no floats left", bytes_sum, "add", 0},
+    {"int8 product", bytes_linear, "int8_matmul", 1},
+    {"int8 convolution, seen", bytes_conv_seen, "int8_conv", 0},
+    {"int8 convolution, lopsided", bytes_conv_lopsided, "int8_conv", 0},
+    {"int8 pooling", bytes_pool, "max_pool", 1},
 };
 
 static int planned(const pattern *p) {
@@ -226,8 +326,25 @@ static void levels_agree(void) {
     }
 }
 
+// Sums may fall on other sides of a middle: within one step of y, 0.03 at most, of about 2.
+static void integers_are_found(void) {
+    bool able = plb_backend_cpu.has_int8 && plb_backend_cpu.has_int8();
+    for (size_t i = 0; i < sizeof byte_patterns / sizeof *byte_patterns; i++) {
+        const pattern *p = &byte_patterns[i];
+        levels_program program = {.build = p->build, .runs = 2, .tolerance = 0.015};
+        char text[900];
+        bool differ = levels_disagree(&program, text, sizeof text);
+        CHECK_SAY(!differ, "%s: %s", p->name, text);
+        if (!able) continue;
+        int n = planned(p);
+        CHECK_SAY(n == p->count, "%s: %d of %s planned, expected %d", p->name, n, p->op, p->count);
+    }
+    if (!able) SKIP("no products of 8-bit integers here: programs compared alone");
+}
+
 static const check_test tests[] = {
     {"patterns are found", patterns_are_found},
     {"levels agree", levels_agree},
+    {"integers are found", integers_are_found},
 };
 CHECK_MAIN(tests)

@@ -9,6 +9,7 @@ CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 MAX_POOL = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 AVG_POOL = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 ADAPTIVE = {1: F.adaptive_avg_pool1d, 2: F.adaptive_avg_pool2d, 3: F.adaptive_avg_pool3d}
+INT8 = {"u8": "uint8", "i8": "int8"}
 LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
@@ -39,6 +40,32 @@ def conv_input_grad(a, dy, w):
 def conv_weight_grad(a, x, dy):
     w = torch.zeros(dy.shape[1], x.shape[1] // a["groups"], *a["extent"], dtype=dy.dtype)
     return pulled_back(lambda w: convolved(a, x, w), w, dy)
+
+
+def requantised(a, acc, multiplier, bias):
+    """What becomes of a sum of products of integers; channels stand on the last axis."""
+    y = (acc + bias) * multiplier
+    if a["dtype"] == "f32":
+        return y.clamp(a["low"], a["high"]).to(torch.float32)
+    return (y.round() + a["y_zero"]).clamp(a["low"], a["high"]).to(getattr(torch, INT8[a["dtype"]]))
+
+
+@op("int8_conv")
+def int8_conv(a, x, w, multiplier, bias):
+    acc = convolved(a, x.double() - a["x_zero"], w.double()).movedim(1, -1)
+    return requantised(a, acc, multiplier, bias).movedim(-1, 1)
+
+
+@op("int8_matmul")
+def int8_matmul(a, x, w, multiplier, bias):
+    w = w.double().mT if a["trans_b"] else w.double()
+    return requantised(a, (x.double() - a["x_zero"]) @ w, multiplier, bias)
+
+
+@op("int8_add")
+def int8_add(a, x, y):
+    z = (x.double() * a["scale_a"] + y.double() * a["scale_b"] + a["shift"]).round() + a["y_zero"]
+    return z.clamp(a["low"], a["high"]).to(getattr(torch, INT8[a["dtype"]]))
 
 
 @op("attention")

@@ -155,6 +155,8 @@ typedef struct plb_backend {
     // Whether batch norms and their gradients take other activations than ReLU, and gradients that
     // hand out a masked dy take it as a sum of two.
     bool rich_norms;
+    // Whether int8_conv and int8_matmul pay on this machine; NULL: no.
+    bool (*has_int8)(void);
 } plb_backend;
 
 PLB_API extern const plb_backend plb_backend_cpu;

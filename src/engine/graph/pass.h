@@ -25,6 +25,8 @@ PLB_MUST_USE plb_status plb_pass_autocast(plb_graph **graph, const plb_pass_cont
 PLB_MUST_USE plb_status plb_pass_clean(plb_graph **graph, const plb_pass_context *context);
 // Small nodes of constants become constants.
 PLB_MUST_USE plb_status plb_pass_fold_constants(plb_graph **graph, const plb_pass_context *context);
+// Inference: convolutions and products between dequantised values become those of integers.
+PLB_MUST_USE plb_status plb_pass_int8(plb_graph **graph, const plb_pass_context *context);
 // Inference: layer norms, GELUs, biases and attention that are spelt out in small ops.
 PLB_MUST_USE plb_status plb_pass_recognise(plb_graph **graph, const plb_pass_context *context);
 // Copies what a variable held where that is still needed after the variable is assigned.

@@ -24,6 +24,7 @@ typedef struct pass_entry {
 
 static const pass_entry passes[] = {
     {.pass = plb_pass_clean},
+    {.pass = plb_pass_int8, .fusion = true, .inference = true},
     {.pass = plb_pass_fold_constants, .fusion = true},
     {.pass = plb_pass_recognise, .fusion = true, .inference = true, .host = true},
     {.pass = plb_pass_fold_norm, .fusion = true, .inference = true}, // in f32

@@ -10,6 +10,7 @@
 
 #include "base/core/alloc.h"
 #include "base/core/status.h"
+#include "engine/device/cpu/dnnl.h"
 
 struct plb_device {
     int index;
@@ -105,8 +106,8 @@ static const char *fingerprint(void) {
 // first operand of a pooling's gradient is positions.
 static plb_layout spatial_layout(const plb_query *q) {
     int rank = q->in[0].shape.rank;
-    bool floats = q->out[0].dtype == PLB_F32;
-    return (plb_layout){rank >= 3 && rank <= 5 && floats ? PLB_LAYOUT_NHWC : PLB_LAYOUT_PLAIN, 0};
+    bool fits = q->out[0].dtype == PLB_F32 || q->op == PLB_OP_int8_conv;
+    return (plb_layout){rank >= 3 && rank <= 5 && fits ? PLB_LAYOUT_NHWC : PLB_LAYOUT_PLAIN, 0};
 }
 
 const plb_backend plb_backend_cpu = {
@@ -136,4 +137,5 @@ const plb_backend plb_backend_cpu = {
     .kernels = plb_cpu_kernels,
     .spatial_layout = spatial_layout,
     .takes_beta_for_y = true,
+    .has_int8 = plb_dnnl_has_int8,
 };

@@ -3,6 +3,7 @@
 // and 3.x.
 #include "engine/device/cpu/dnnl.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,15 +62,20 @@ static dnnl_format_tag_t tag_of(const plb_tensor *t) {
     return (t->layout.kind == PLB_LAYOUT_NHWC ? last : plain)[t->shape.rank];
 }
 
-static plb_status describe(plb_md_own *md, int rank, const int64_t *extents,
+static dnnl_data_type_t type_of(const plb_tensor *t) {
+    return t->dtype == PLB_U8 ? dnnl_u8 : t->dtype == PLB_I8 ? dnnl_s8 : dnnl_f32;
+}
+
+static plb_status describe(plb_md_own *md, int rank, const int64_t *extents, dnnl_data_type_t type,
                            dnnl_format_tag_t tag) {
     dnnl_dims_t all = {0};
     memcpy(all, extents, (size_t)rank * sizeof *extents);
-    return check(plb_md_by_tag(md, rank, all, dnnl_f32, tag), "a description");
+    return check(plb_md_by_tag(md, rank, all, type, tag), "a description");
 }
 
 static plb_status describe_tensor(plb_md_own *md, const plb_tensor *t, bool any) {
-    return describe(md, t->shape.rank, t->shape.dim, any ? dnnl_format_tag_any : tag_of(t));
+    return describe(md, t->shape.rank, t->shape.dim, type_of(t),
+                    any ? dnnl_format_tag_any : tag_of(t));
 }
 
 // w[K,C/g,…] as [g,K/g,C/g,…]: the same bytes.
@@ -80,7 +86,30 @@ static plb_status describe_weights(plb_md_own *md, const plb_tensor *w, int64_t 
     int64_t extents[PLB_MAX_RANK + 1] = {groups, w->shape.dim[0] / groups};
     memcpy(extents + 2, w->shape.dim + 1, (size_t)(w->shape.rank - 1) * sizeof *extents);
     int rank = w->shape.rank + 1;
-    return describe(md, rank, extents, any ? dnnl_format_tag_any : plain[rank]);
+    return describe(md, rank, extents, type_of(w), any ? dnnl_format_tag_any : plain[rank]);
+}
+
+// The zero point of y is part of the bias (int8_dnnl.c), so that bounds are those of y.
+static dnnl_status_t add_bounds(dnnl_post_ops_t ops, const plb_dnnl_spec *spec) {
+    const plb_int8_attrs *a = spec->int8;
+    bool is_signed = a->dtype == PLB_I8, real = a->dtype == PLB_F32;
+    double low = real ? -(double)INFINITY : is_signed ? -128 : 0;
+    double high = real ? (double)INFINITY : is_signed ? 127 : 255;
+    if (a->low <= low && a->high >= high) return dnnl_success; // the type has the same
+    return plb_dnnl_append_eltwise(ops, dnnl_eltwise_clip, (float)fmax(a->low, low),
+                                   (float)fmin(a->high, high));
+}
+
+static plb_status add_int8(dnnl_primitive_attr_t attr, const plb_dnnl_spec *spec) {
+    const plb_shape *y = &spec->result->shape;
+    const int axis = spec->kind == PLB_DNNL_CONV ? 1 : y->rank - 1;
+    const float one = 1;
+    dnnl_status_t status =
+        spec->scale ? plb_dnnl_set_scales(attr, y->dim[axis], 1 << axis, spec->scale)
+                    : plb_dnnl_set_scales(attr, 1, 0, &one);
+    const int32_t zero = (int32_t)spec->int8->x_zero;
+    if (!status && zero) status = plb_dnnl_set_zero(attr, &zero);
+    return check(status, "scales");
 }
 
 static plb_status add_epilogue(dnnl_primitive_attr_t attr, const plb_dnnl_spec *spec) {
@@ -88,6 +117,7 @@ static plb_status add_epilogue(dnnl_primitive_attr_t attr, const plb_dnnl_spec *
     PLB_TRY(check(dnnl_post_ops_create(&ops), "post-ops"));
     dnnl_status_t status = dnnl_success;
     if (spec->residual) status = plb_dnnl_append_sum(ops);
+    if (spec->int8) status = add_bounds(ops, spec);
     const plb_epilogue *e = &spec->epilogue;
     if (!status && e->activation == PLB_ACT_RELU) {
         status = plb_dnnl_append_eltwise(ops, dnnl_eltwise_relu, 0, 0);
@@ -167,8 +197,8 @@ static plb_status describe_matrix(plb_md_own *md, const plb_tensor *t, bool tran
         extents[i] = t->shape.dim[from];
         strides[i] = t->stride[from];
     }
-    dnnl_status_t status = any ? plb_md_by_tag(md, rank, extents, dnnl_f32, dnnl_format_tag_any)
-                               : plb_md_by_strides(md, rank, extents, dnnl_f32, strides);
+    dnnl_status_t status = any ? plb_md_by_tag(md, rank, extents, type_of(t), dnnl_format_tag_any)
+                               : plb_md_by_strides(md, rank, extents, type_of(t), strides);
     return check(status, "a matrix");
 }
 
@@ -178,13 +208,17 @@ static plb_status describe_row(plb_md_own *md, const plb_tensor *bias, int rank)
     int64_t extents[PLB_MAX_RANK];
     for (int i = 0; i < rank; i++) extents[i] = 1;
     extents[rank - 1] = bias->shape.dim[0];
-    return describe(md, rank, extents, plain[rank]);
+    return describe(md, rank, extents, dnnl_f32, plain[rank]);
+}
+
+static bool b_is_transposed(const plb_dnnl_spec *s) {
+    return s->int8 ? s->int8->trans_b : s->matmul->trans_b;
 }
 
 static plb_status matmul_desc(const plb_dnnl_spec *s, dnnl_primitive_attr_t attr, operands *o,
                               plb_dnnl *p) {
-    PLB_TRY(describe_matrix(&o->first, s->first, s->matmul->trans_a, false));
-    PLB_TRY(describe_matrix(&o->second, s->second, s->matmul->trans_b, s->pack));
+    PLB_TRY(describe_matrix(&o->first, s->first, !s->int8 && s->matmul->trans_a, false));
+    PLB_TRY(describe_matrix(&o->second, s->second, b_is_transposed(s), s->pack));
     PLB_TRY(describe_matrix(&o->result, s->result, false, false));
     if (s->bias) PLB_TRY(describe_row(&o->bias, s->bias, s->result->shape.rank));
     return check(plb_dnnl_matmul(&p->desc, engine, plb_md_of(&o->first), plb_md_of(&o->second),
@@ -212,7 +246,7 @@ static plb_status make_reorder(plb_md from, plb_md to, dnnl_primitive_t *out) {
 
 static plb_status plain_weights_desc(const plb_dnnl_spec *s, plb_md_own *md) {
     if (s->kind == PLB_DNNL_MATMUL) {
-        return describe_matrix(md, s->second, s->matmul->trans_b, false);
+        return describe_matrix(md, s->second, b_is_transposed(s), false);
     }
     const plb_tensor *w = s->kind == PLB_DNNL_WEIGHT_GRAD ? s->result : s->second;
     return describe_weights(md, w, s->conv->groups ? s->conv->groups : 1, false);
@@ -277,6 +311,7 @@ static plb_status make(plb_dnnl *p, const plb_dnnl_spec *spec) {
     dnnl_status_t mode = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
     plb_status status = check(mode, "attributes");
     if (!status) status = add_epilogue(attr, spec);
+    if (!status && spec->int8) status = add_int8(attr, spec);
     operands o = {0};
     if (!status) {
         status = spec->kind == PLB_DNNL_MATMUL ? matmul_desc(spec, attr, &o, p)
@@ -290,6 +325,10 @@ static plb_status make(plb_dnnl *p, const plb_dnnl_spec *spec) {
     snprintf(p->implementation, sizeof p->implementation, "%s", text);
     PLB_TRY(check(dnnl_primitive_create(&p->primitive, p->desc), "a primitive"));
     return make_memories(p, spec);
+}
+
+bool plb_dnnl_has_int8(void) {
+    return plb_dnnl_int8_isa(dnnl_get_effective_cpu_isa());
 }
 
 plb_status plb_dnnl_new(const plb_dnnl_spec *spec, plb_dnnl **out) {
@@ -405,6 +444,10 @@ plb_status plb_dnnl_product(const plb_dnnl_gemm *g) {
 
 const char *plb_dnnl_version(void) {
     return "no-dnnl";
+}
+
+bool plb_dnnl_has_int8(void) {
+    return false;
 }
 
 static plb_status absent(void) {

@@ -23,6 +23,9 @@ typedef struct plb_dnnl_spec {
     const plb_conv_attrs *conv;                // of the three convolutions
     const plb_matmul_attrs *matmul;
     plb_epilogue epilogue;
+    // Of integers: u8 or i8 times i8; scale[K] are the multipliers, 1 for all where it is NULL.
+    const plb_int8_attrs *int8;
+    const float *scale;
     bool residual; // the result is added to what it held before
     bool pack;     // the second operand comes packed (not WEIGHT_GRAD)
 } plb_dnnl_spec;
@@ -32,6 +35,8 @@ typedef struct plb_dnnl_args {
     void *result, *workspace;
 } plb_dnnl_args;
 
+// Whether this processor multiplies 8-bit integers without overflow, and faster than floats.
+bool plb_dnnl_has_int8(void);
 // PLB_EUNSUPPORTED where the library has no implementation. Several threads may make primitives,
 // one at a time runs one.
 PLB_MUST_USE plb_status plb_dnnl_new(const plb_dnnl_spec *spec, plb_dnnl **out);

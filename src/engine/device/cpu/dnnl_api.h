@@ -6,6 +6,7 @@
 #define PLB_ENGINE_DEVICE_CPU_DNNL_API_H
 
 #include <oneapi/dnnl/dnnl.h>
+#include <stdbool.h>
 
 // Of a convolution, as the library takes them: dilation 0 is dense.
 typedef struct plb_dnnl_window {
@@ -78,6 +79,24 @@ static inline dnnl_status_t plb_dnnl_matmul(dnnl_primitive_desc_t *out, dnnl_eng
                                             plb_md a, plb_md b, plb_md bias, plb_md c,
                                             dnnl_primitive_attr_t attr) {
     return dnnl_matmul_primitive_desc_create(out, engine, a, b, bias, c, attr);
+}
+
+// Version 3 scales operands where version 2 scales results, bias included: products of integers
+// are left out with it.
+static inline bool plb_dnnl_int8_isa(dnnl_cpu_isa_t isa) {
+    (void)isa;
+    return false;
+}
+
+static inline dnnl_status_t plb_dnnl_set_scales(dnnl_primitive_attr_t attr, dnnl_dim_t n, int mask,
+                                                const float *scales) {
+    (void)attr, (void)n, (void)mask, (void)scales;
+    return dnnl_unimplemented;
+}
+
+static inline dnnl_status_t plb_dnnl_set_zero(dnnl_primitive_attr_t attr, const int32_t *zero) {
+    (void)attr, (void)zero;
+    return dnnl_unimplemented;
 }
 
 #else
@@ -153,6 +172,23 @@ static inline dnnl_status_t plb_dnnl_matmul(dnnl_primitive_desc_t *out, dnnl_eng
     dnnl_matmul_desc_t desc;
     dnnl_status_t status = dnnl_matmul_desc_init(&desc, a, b, bias, c);
     return status ? status : dnnl_primitive_desc_create(out, &desc, attr, engine, NULL);
+}
+
+// Whether products of 8-bit integers neither overflow nor lose to f32.
+static inline bool plb_dnnl_int8_isa(dnnl_cpu_isa_t isa) {
+    return isa == dnnl_cpu_isa_avx2_vnni || isa == dnnl_cpu_isa_avx512_core_vnni ||
+           isa == dnnl_cpu_isa_avx512_core_bf16 || isa == dnnl_cpu_isa_avx512_core_amx;
+}
+
+// Of the result, bias included; `mask`: bit of the axis along which there are n.
+static inline dnnl_status_t plb_dnnl_set_scales(dnnl_primitive_attr_t attr, dnnl_dim_t n, int mask,
+                                                const float *scales) {
+    return dnnl_primitive_attr_set_output_scales(attr, n, mask, scales);
+}
+
+// Of the first operand.
+static inline dnnl_status_t plb_dnnl_set_zero(dnnl_primitive_attr_t attr, const int32_t *zero) {
+    return dnnl_primitive_attr_set_zero_points(attr, DNNL_ARG_SRC, 1, 0, zero);
 }
 #endif
 

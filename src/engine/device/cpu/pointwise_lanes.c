@@ -41,6 +41,10 @@ static void load_f32(const plb_vec *vec, float *y, plb_dtype dtype, const void *
         vec->from_f16(y, from, n);
     } else if (stride == 1 && dtype == PLB_BOOL) {
         vec->from_bool(y, from, n);
+    } else if (stride == 1 && dtype == PLB_U8) {
+        vec->from_u8(y, from, n);
+    } else if (stride == 1 && dtype == PLB_I8) {
+        vec->from_i8(y, from, n);
     } else if (dtype == PLB_F32) {
         gather_f32(y, from, stride, n);
     } else if (dtype == PLB_BOOL) {
@@ -79,6 +83,10 @@ static void store_f32(const plb_vec *vec, const float *a, plb_dtype dtype, void 
         vec->to_f16(to, a, n);
     } else if (stride == 1 && dtype == PLB_BOOL) {
         vec->to_bool(to, a, n);
+    } else if (stride == 1 && dtype == PLB_U8) {
+        vec->to_u8(to, a, n);
+    } else if (stride == 1 && dtype == PLB_I8) {
+        vec->to_i8(to, a, n);
     } else if (dtype == PLB_BOOL) {
         for (int64_t i = 0; i < n; i++) ((uint8_t *)to)[i * stride] = a[i] != 0;
     } else {
@@ -126,9 +134,12 @@ static void put(plb_lane lane, void *lanes, int64_t i, double real) {
 }
 
 // Lanes of bools hold reals, so a bool goes the way of a float of 0 or 1.
-static void run_cast(const plb_lane_instr *instr, const void *a, void *y, int64_t n) {
+static void run_cast(const plb_vec *vec, const plb_lane_instr *instr, const void *a, void *y,
+                     int64_t n) {
     const plb_dtype to = instr->dtype;
-    if (instr->from == instr->to && instr->from != PLB_LANE_I64 && to != PLB_BOOL) {
+    if (instr->to == PLB_LANE_F32 && (to == PLB_U8 || to == PLB_I8)) {
+        vec->to_whole(y, a, to == PLB_I8 ? -128 : 0, to == PLB_I8 ? 127 : 255, n);
+    } else if (instr->from == instr->to && instr->from != PLB_LANE_I64 && to != PLB_BOOL) {
         if (a != y) memmove(y, a, (size_t)n * plb_lane_bytes(instr->to));
     } else if (instr->from == PLB_LANE_F32 && to == PLB_BOOL) {
         for (int64_t i = 0; i < n; i++) ((float *)y)[i] = ((const float *)a)[i] != 0;
@@ -207,7 +218,7 @@ void plb_lane_run(const plb_vec *vec, const plb_lane_instr *instr, void *const *
         in[k] = values[instr->operand[k < instr->n_operands ? k : 0]];
     }
     if (instr->op == PLB_OP_cast) {
-        run_cast(instr, in[0], y, n);
+        run_cast(vec, instr, in[0], y, n);
     } else if (instr->op == PLB_OP_where && instr->from != PLB_LANE_F32) {
         run_where(instr, in, y, n);
     } else if (instr->from == PLB_LANE_F32) {

@@ -24,7 +24,24 @@ static plb_lane lane_of(plb_dtype dtype, plb_lane real) {
     return plb_dtype_is_float(dtype) || dtype == PLB_BOOL ? real : PLB_LANE_I64;
 }
 
-static const char *give_lanes(plb_lane_program *p) {
+// Bytes that are only converted, as quantised values are: f32 holds them, and is faster.
+static bool is_carried(const plb_fused_attrs *a, const plb_lane_program *p, int value) {
+    if (p->dtype[value] != PLB_U8 && p->dtype[value] != PLB_I8) return false;
+    for (int j = 0; j < a->n_instr; j++) {
+        const plb_fused_instr *instr = &a->instr[j];
+        const int arity = plb_pointwise_arity((plb_op_id)instr->op);
+        bool cast = instr->op == PLB_OP_cast;
+        for (int k = 0; k < arity; k++) {
+            bool read = instr->operand[k] == value;
+            if (read && !(cast && plb_dtype_is_float(p->dtype[a->n_in + j]))) return false;
+        }
+        bool made = a->n_in + j == value;
+        if (made && !(cast && plb_dtype_is_float(p->dtype[instr->operand[0]]))) return false;
+    }
+    return true;
+}
+
+static const char *give_lanes(const plb_fused_attrs *a, plb_lane_program *p) {
     plb_lane real = PLB_LANE_F32;
     const int n = p->n_in + p->n_instr;
     for (int v = 0; v < n; v++) {
@@ -33,6 +50,7 @@ static const char *give_lanes(plb_lane_program *p) {
     }
     for (int v = 0; v < n; v++) {
         p->lane[v] = lane_of(p->dtype[v], real);
+        if (real == PLB_LANE_F32 && is_carried(a, p, v)) p->lane[v] = PLB_LANE_F32;
         p->wide |= p->lane[v] != PLB_LANE_F32;
     }
     return NULL;
@@ -104,7 +122,7 @@ const char *plb_lane_compile(const plb_query *q, plb_lane_program *p) {
     if (plb_fused_dtypes(a, in, p->dtype)) return "the program does not fit its operands";
     p->n_in = a->n_in, p->n_instr = a->n_instr, p->n_out = a->n_out;
     memcpy(p->out, a->out, sizeof p->out);
-    const char *reason = give_lanes(p);
+    const char *reason = give_lanes(a, p);
     if (reason) return reason;
     give_instructions(a, p);
     give_slots(p);

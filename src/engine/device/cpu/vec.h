@@ -36,6 +36,15 @@ typedef struct plb_adam_step {
     float step_size, root_scale, eps; // lr / (1 - beta1^t), sqrt(1 - beta2^t)
 } plb_adam_step;
 
+// y = clamp(round(a scale_a + b scale_b + shift) + zero, low, high) of bytes; `turn` is
+// exclusive-ored to what is read and written.
+typedef struct plb_byte_sum {
+    const uint8_t *a, *b;
+    uint8_t *y;
+    uint8_t turn_a, turn_b, turn_y;
+    float scale_a, scale_b, shift, zero, low, high;
+} plb_byte_sum;
+
 typedef struct plb_vec {
     // Of each pointwise op but cast; NULL for others.
     void (*op[PLB_OP_COUNT])(const plb_vec_args *v);
@@ -47,6 +56,14 @@ typedef struct plb_vec {
     void (*to_f16)(uint16_t *y, const float *a, int64_t n);
     void (*to_bf16)(uint16_t *y, const float *a, int64_t n);
     void (*to_bool)(uint8_t *y, const float *a, int64_t n);
+    void (*add_bytes)(const plb_byte_sum *s, int64_t n);
+    // Bytes; `to` takes whole numbers within the type.
+    void (*from_u8)(float *y, const uint8_t *a, int64_t n);
+    void (*from_i8)(float *y, const int8_t *a, int64_t n);
+    void (*to_u8)(uint8_t *y, const float *a, int64_t n);
+    void (*to_i8)(int8_t *y, const float *a, int64_t n);
+    // As C converts to an integer, but between low and high, and 0 for a NaN; y may be a.
+    void (*to_whole)(float *y, const float *a, float low, float high, int64_t n);
 
     // y = exp(a - shift); returns the sum of y.
     float (*exp_shifted)(float *y, const float *a, float shift, int64_t n);

@@ -198,6 +198,44 @@ static void to_bool(uint8_t *y, const float *a, int64_t n) {
     for (int64_t i = 0; i < n; i++) y[i] = a[i] != 0 ? 1 : 0;
 }
 
+static void from_u8(float *y, const uint8_t *a, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = (float)a[i];
+}
+
+static void from_i8(float *y, const int8_t *a, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = (float)a[i];
+}
+
+static void to_u8(uint8_t *y, const float *a, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = (uint8_t)(int32_t)a[i];
+}
+
+static void to_i8(int8_t *y, const float *a, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = (int8_t)(int32_t)a[i];
+}
+
+static void add_bytes(const plb_byte_sum *s, int64_t n) {
+    const plb_byte_sum c = *s;
+    const uint8_t *pa = c.a, *pb = c.b;
+    uint8_t *py = c.y;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        const float a = (float)(pa[i] ^ c.turn_a), b = (float)(pb[i] ^ c.turn_b);
+        const float sum = fma_f32(a, c.scale_a, fma_f32(b, c.scale_b, c.shift));
+        const float y = clamp_f32(rintf(sum) + c.zero, c.low, c.high);
+        py[i] = (uint8_t)((uint8_t)(int32_t)y ^ c.turn_y);
+    }
+}
+
+static void to_whole(float *y, const float *a, float low, float high, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = a[i] != a[i] ? 0.0f : truncf(clamp_f32(a[i], low, high));
+}
+
 // ---------------------------------------------------------------------------- rows
 static float exp_shifted(float *y, const float *a, float shift, int64_t n) {
     float sum = 0;
@@ -455,6 +493,12 @@ const plb_vec PLB_VEC_TABLE = {
     .to_f16 = to_f16,
     .to_bf16 = to_bf16,
     .to_bool = to_bool,
+    .add_bytes = add_bytes,
+    .from_u8 = from_u8,
+    .from_i8 = from_i8,
+    .to_u8 = to_u8,
+    .to_i8 = to_i8,
+    .to_whole = to_whole,
     .exp_shifted = exp_shifted,
     .scale = scale,
     .add_scaled = add_scaled,
