@@ -104,9 +104,9 @@ static plb_status add_int8(dnnl_primitive_attr_t attr, const plb_dnnl_spec *spec
     const plb_shape *y = &spec->result->shape;
     const int axis = spec->kind == PLB_DNNL_CONV ? 1 : y->rank - 1;
     const float one = 1;
-    dnnl_status_t status =
-        spec->scale ? plb_dnnl_set_scales(attr, y->dim[axis], 1 << axis, spec->scale)
-                    : plb_dnnl_set_scales(attr, 1, 0, &one);
+    dnnl_status_t status = spec->scale
+                               ? plb_dnnl_set_scales(attr, y->dim[axis], 1 << axis, spec->scale)
+                               : plb_dnnl_set_scales(attr, 1, 0, &one);
     const int32_t zero = (int32_t)spec->int8->x_zero;
     if (!status && zero) status = plb_dnnl_set_zero(attr, &zero);
     return check(status, "scales");
