@@ -89,7 +89,7 @@ static void compare(const one_case *c, const plb_kernel *kernel, int k, const pl
         tolerance += 2 * (double)extent * plb_dtype_epsilon(got->dtype) * scale;
     }
     // What lies between two integers in f64 may lie beside the middle in f32.
-    if (c->op == PLB_OP_int8_conv || c->op == PLB_OP_int8_matmul) tolerance = fmax(tolerance, 1);
+    if (c->t.op == PLB_OP_int8_conv || c->t.op == PLB_OP_int8_matmul) tolerance = fmax(tolerance, 1);
     const int64_t count = plb_shape_count(&got->shape);
     CHECK(plb_shape_equal(&got->shape, &want->shape));
     for (int64_t i = 0; i < count; i++) {
@@ -165,7 +165,7 @@ static int run_kernel(const one_case *c, const plb_kernel *kernel, const operand
                    .out = outs,
                    .threads = c->threads};
     // What is made ahead of a run from weights must be constant for these kernels.
-    if (c->op == PLB_OP_int8_conv || c->op == PLB_OP_int8_matmul) q.constant = ~1u;
+    if (c->t.op == PLB_OP_int8_conv || c->t.op == PLB_OP_int8_matmul) q.constant = ~1u;
     if (kernel->refuse(&q)) goto out;
     char choice[32][PLB_CHOICE_BYTES] = {{0}};
     if (kernel->choices) kernel->choices(&q, choice, 32);
