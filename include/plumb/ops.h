@@ -98,6 +98,27 @@ typedef struct plb_attention_attrs {
 PLB_API plb_value plb_attention(plb_graph *graph, plb_value q, plb_value k, plb_value v,
                                 plb_value mask, const plb_attention_attrs *attrs);
 
+typedef enum plb_recurrent_kind {
+    PLB_RNN_TANH,
+    PLB_RNN_RELU,
+    PLB_GRU,             // gates z, r, n
+    PLB_GRU_RESET_AFTER, // r times the product instead of the product of r times h
+    PLB_LSTM,            // gates i, o, f, g
+} plb_recurrent_kind;
+typedef struct plb_recurrent_attrs {
+    int64_t kind;
+    int64_t reverse; // from the last step to the first
+} plb_recurrent_attrs;
+// One direction of a recurrent layer with G gates, the products with its input made: x[T,B,G H]
+// r[G H,H] h0[B,H], of an LSTM c0[B,H], rb[G H] or PLB_NONE -> y[T,B,H], the last h[B,H], and of an
+// LSTM the last c[B,H].
+PLB_API plb_value plb_recurrent(plb_graph *graph, plb_value x, plb_value r, plb_value h0,
+                                plb_value c0, plb_value rb, const plb_recurrent_attrs *attrs);
+PLB_API int plb_recurrent_gates(int64_t kind);
+// The same as small ops, of at most 1024 steps. `in` and `out` in the order above.
+PLB_API void plb_recurrent_unrolled(plb_graph *graph, const plb_recurrent_attrs *attrs,
+                                    const plb_value in[5], plb_value out[3]);
+
 // ------------------------------------------------------------------ normalisation
 typedef struct plb_norm_attrs {
     double eps;

@@ -314,7 +314,19 @@ static const struct {
     {PLB_OP_scatter_reduce, lower_indexed},
 };
 
+// ONNX's layers make the products with the input themselves; here they are made already.
+static bool lower_recurrent(const lowering *l) {
+    plb_value inputs[5], out[3];
+    for (int k = 0; k < 5; k++) inputs[k] = in(l, k);
+    plb_scope_enter(l->to, l->node->scope);
+    plb_recurrent_unrolled(l->to, l->node->attrs, inputs, out);
+    plb_scope_pop(l->to);
+    for (int k = 0; k < l->node->n_out; k++) l->rw.map[l->node->out + k] = out[k];
+    return true;
+}
+
 static bool lower_node(lowering *l) {
+    if (l->node->op == PLB_OP_recurrent) return lower_recurrent(l);
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         if (rules[i].op != l->node->op) continue;
         plb_scope_enter(l->to, l->node->scope);

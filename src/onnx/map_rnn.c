@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RNN, GRU and LSTM, their steps unrolled: the products with the input are one for all steps, those
-// with the state are a step's own. Sequences shorter than the longest keep their state after their
-// end.
+// RNN, GRU and LSTM. The products with the input are one for all steps; the steps are the engine's
+// op `recurrent`, or, with other activations, clipping, peepholes or sequences of several lengths,
+// unrolled. Sequences shorter than the longest keep their state after their end.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -162,15 +162,50 @@ static plb_value alive(const rnn *r, int64_t t) {
     return plb_gt(g, lengths, plb_scalar(g, plb_value_type(g, lengths).dtype, (double)t));
 }
 
-// Outputs of all steps, [1, batch, hidden] each, and the last states.
-static plb_status run_direction(rnn *r, plb_value x, plb_value *rows, plb_value *h, plb_value *c) {
+// Whether activation `which` of this direction is the usual one.
+static bool is_usual(const rnn *r, int which, const char *usual) {
+    const Onnx__AttributeProto *names = plb_onnx_attr(r->n, "activations");
+    size_t i = (size_t)(r->direction * (r->lstm ? 3 : r->gru ? 2 : 1) + which);
+    if (!names || i >= names->n_strings) return strcmp(usual, "relu") != 0;
+    const ProtobufCBinaryData *name = &names->strings[i];
+    return name->len == strlen(usual) && strncasecmp((char *)name->data, usual, name->len) == 0;
+}
+
+// The engine's kind of layer, or -1.
+static int kind_of(const rnn *r) {
+    bool special = r->clip > 0 || r->lengths != PLB_NONE || plb_onnx_int(r->n, "input_forget", 0);
+    for (int i = 0; i < 3; i++) special |= r->peep[i] != PLB_NONE;
+    if (special) return -1;
+    if (r->lstm || r->gru) {
+        bool usual = is_usual(r, 0, "sigmoid") && is_usual(r, 1, "tanh");
+        if (!usual || (r->lstm && !is_usual(r, 2, "tanh"))) return -1;
+        return r->lstm ? PLB_LSTM : r->reset_after ? PLB_GRU_RESET_AFTER : PLB_GRU;
+    }
+    return is_usual(r, 0, "tanh") ? PLB_RNN_TANH : is_usual(r, 0, "relu") ? PLB_RNN_RELU : -1;
+}
+
+static void run_recurrent(const rnn *r, int kind, plb_value flat, plb_value *y, plb_value *h,
+                          plb_value *c) {
+    plb_graph *g = r->n->graph;
+    const int64_t rows = r->gates * r->hidden;
+    plb_value x = plb_reshape(g, flat, &plb_shape_of(r->steps, r->batch, rows));
+    plb_value rb = r->rb == PLB_NONE ? PLB_NONE : plb_reshape(g, r->rb, &plb_shape_of(rows));
+    plb_value made =
+        plb_recurrent(g, x, r->r, *h, *c, rb, &(plb_recurrent_attrs){kind, r->backwards});
+    *y = plb_reshape(g, made, &plb_shape_of(r->steps, 1, r->batch, r->hidden));
+    if (made == PLB_NONE) return;
+    *h = made + 1;
+    if (r->lstm) *c = made + 2;
+}
+
+static plb_status run_unrolled(rnn *r, plb_value flat, plb_value *rows, plb_value *h,
+                               plb_value *c) {
     plb_graph *g = r->n->graph;
     plb_dtype dtype = plb_onnx_type(r->n, 0).dtype;
-    plb_value flat = plb_reshape(g, x, &plb_shape_of(r->steps * r->batch, r->input));
-    flat = product(r, flat, r->w);
-    if (r->wb != PLB_NONE) flat = plb_add(g, flat, r->wb);
-    *h = initial(r, 5);
-    *c = r->lstm ? initial(r, 6) : PLB_NONE;
+    if (r->steps > MAX_STEPS) {
+        return plb_onnx_refuse("%lld steps: at most %d are unrolled", (long long)r->steps,
+                               MAX_STEPS);
+    }
     for (int64_t i = 0; i < r->steps; i++) {
         int64_t t = r->backwards ? r->steps - 1 - i : i;
         plb_value step = plb_slice_axis(g, flat, 0, t * r->batch, (t + 1) * r->batch);
@@ -188,6 +223,25 @@ static plb_status run_direction(rnn *r, plb_value x, plb_value *rows, plb_value 
         *h = h_new, *c = c_new;
         PLB_TRY(plb_graph_status(g));
     }
+    return PLB_OK;
+}
+
+// Outputs of all steps, [steps, 1, batch, hidden], and the last states; `rows` is scratch.
+static plb_status run_direction(rnn *r, plb_value x, plb_value *rows, plb_value *y, plb_value *h,
+                                plb_value *c) {
+    plb_graph *g = r->n->graph;
+    plb_value flat = plb_reshape(g, x, &plb_shape_of(r->steps * r->batch, r->input));
+    const int kind = kind_of(r);
+    flat = product(r, flat, r->w);
+    if (r->wb != PLB_NONE) flat = plb_add(g, flat, r->wb);
+    *h = initial(r, 5);
+    *c = r->lstm ? initial(r, 6) : PLB_NONE;
+    if (kind >= 0) {
+        run_recurrent(r, kind, flat, y, h, c);
+        return PLB_OK;
+    }
+    PLB_TRY(run_unrolled(r, flat, rows, h, c));
+    *y = r->steps == 1 ? rows[0] : plb_concat(g, rows, (int)r->steps, 0);
     return PLB_OK;
 }
 
@@ -209,9 +263,7 @@ static plb_status read_rnn(plb_onnx_node *n, rnn *r) {
     }
     r->steps = x.dim[batch_first], r->batch = x.dim[!batch_first], r->input = x.dim[2];
     r->hidden = w.dim[1] / r->gates;
-    if (r->steps < 1 || r->steps > MAX_STEPS) {
-        return plb_onnx_refuse("%lld steps: 1 to %d are unrolled", (long long)r->steps, MAX_STEPS);
-    }
+    if (r->steps < 1) return plb_onnx_refuse("no steps");
     return PLB_OK;
 }
 
@@ -234,14 +286,14 @@ plb_status plb_onnx_map_rnn(plb_onnx_node *n) {
     seen.in = fixed;
     r.n = &seen;
     plb_value x = batch_first ? plb_transpose(g, n->in[0], 0, 1) : n->in[0];
-    plb_value *rows = plb_arena_alloc(n->scope->b->arena, (size_t)r.steps * sizeof *rows);
+    const size_t most = r.steps < MAX_STEPS ? (size_t)r.steps : MAX_STEPS;
+    plb_value *rows = plb_arena_alloc(n->scope->b->arena, most * sizeof *rows);
     plb_value y[2], h[2], c[2];
     if (!rows) return plb_fail(PLB_ENOMEM, "out of memory for steps");
     for (int d = 0; d < r.directions; d++) {
         plb_shape state = plb_shape_of(1, r.batch, r.hidden);
         read_direction(&r, d);
-        PLB_TRY(run_direction(&r, x, rows, &h[d], &c[d]));
-        y[d] = r.steps == 1 ? rows[0] : plb_concat(g, rows, (int)r.steps, 0);
+        PLB_TRY(run_direction(&r, x, rows, &y[d], &h[d], &c[d]));
         h[d] = plb_reshape(g, h[d], &state);
         if (r.lstm) c[d] = plb_reshape(g, c[d], &state);
     }

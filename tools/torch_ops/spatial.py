@@ -62,6 +62,38 @@ def int8_matmul(a, x, w, multiplier, bias):
     return requantised(a, (x.double() - a["x_zero"]) @ w, multiplier, bias)
 
 
+@op("recurrent")
+def recurrent(a, x, r, h, c=None, rb=None):
+    """PyTorch's cells: gates in another order, the input's products already made."""
+    kind, hidden, y = a["kind"], r.shape[1], []
+    order = {"lstm": [0, 2, 3, 1], "gru": [1, 0, 2], "gru_reset_after": [1, 0, 2]}.get(kind, [0])
+
+    def turned(v, axis):
+        parts = v.split(hidden, axis)
+        return torch.cat([parts[i] for i in order], axis)
+    eye = torch.eye(x.shape[2], dtype=x.dtype)
+    zero = torch.zeros(x.shape[2], dtype=x.dtype)
+    w, b = turned(r, 0), zero if rb is None else turned(rb, 0)
+    for t in range(x.shape[0])[:: -1 if a["reverse"] else 1]:
+        now = turned(x[t], 1)
+        if kind == "lstm":
+            h, c = torch.lstm_cell(now, (h, c), eye, w, zero, b)
+        elif kind == "gru_reset_after":
+            h = torch.gru_cell(now, h, eye, w, zero, b)
+        elif kind == "gru":  # PyTorch has the other one alone
+            rz = torch.sigmoid(now[:, : 2 * hidden] + F.linear(h, w, b)[:, : 2 * hidden])
+            reset, z = rz.split(hidden, 1)
+            inner = F.linear(reset * h, w[2 * hidden :], b[2 * hidden :])
+            n = torch.tanh(now[:, 2 * hidden :] + inner)
+            h = (1 - z) * n + z * h
+        else:
+            cell = torch.rnn_tanh_cell if kind == "rnn_tanh" else torch.rnn_relu_cell
+            h = cell(now, h, eye, w, zero, b)
+        y.append(h)
+    y = torch.stack(y[::-1] if a["reverse"] else y)
+    return [y, h, c] if kind == "lstm" else [y, h]
+
+
 @op("int8_add")
 def int8_add(a, x, y):
     z = (x.double() * a["scale_a"] + y.double() * a["scale_b"] + a["shift"]).round() + a["y_zero"]
