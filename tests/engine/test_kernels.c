@@ -89,7 +89,8 @@ static void compare(const one_case *c, const plb_kernel *kernel, int k, const pl
         tolerance += 2 * (double)extent * plb_dtype_epsilon(got->dtype) * scale;
     }
     // What lies between two integers in f64 may lie beside the middle in f32.
-    if (c->t.op == PLB_OP_int8_conv || c->t.op == PLB_OP_int8_matmul) tolerance = fmax(tolerance, 1);
+    if (c->t.op == PLB_OP_int8_conv || c->t.op == PLB_OP_int8_matmul)
+        tolerance = fmax(tolerance, 1);
     const int64_t count = plb_shape_count(&got->shape);
     CHECK(plb_shape_equal(&got->shape, &want->shape));
     for (int64_t i = 0; i < count; i++) {
