@@ -44,6 +44,9 @@ typedef struct plb_plan_options {
     // The reference of proofs: floats are computed in f64, and outputs are f64. Inputs and
     // variables keep their dtypes. Not at level interp (PLB_EUNSUPPORTED).
     bool f64;
+    // Of a run at level interp: loops that are not done by then end it (PLB_EUNSUPPORTED, which
+    // names the node). 0: none.
+    int64_t time_limit_ms;
     bool profile; // take each op's time (plb_plan_op_time)
     // What plb_plan_choices told of an earlier plan, or NULL. A kernel that is named there for the
     // same work is taken without timing. Read while the plan is made.

@@ -9,6 +9,7 @@
 #include "base/core/status.h"
 #include "base/machine.h"
 #include "cli/cli.h"
+#include "cli/explain_file.h"
 #include "cli/explain_report.h"
 #include "engine/graph/device_roof.h"
 #include "plumb/step.h"
@@ -16,7 +17,7 @@
 #include "train/options.h"
 
 typedef struct explain_flags {
-    const char *task, *device, *math, *autocast;
+    const char *task, *device, *math, *autocast, *dim;
     int64_t batch, size, classes, threads, runs, tune_seconds;
     bool no_winograd, no_fusion, deterministic, recompute;
 } explain_flags;
@@ -36,6 +37,8 @@ static const plb_flag flags[] = {
      .help = "default: as many as this process may use"},
     {FLAG("runs", INT, runs), .value = "N", .min = 1, .max = 100000, .fallback = "5",
      .help = "runs to take the shortest times of"},
+    {FLAG("dim", STRING, dim), .value = "NAME=N,...",
+     .help = "of an ONNX file: numbers for extents that it names; default 1"},
     PLB_DEVICE_FLAGS,
     {FLAG("recompute", SWITCH, recompute),
      .help = "on a device: save memory by computing again what is cheap"},
@@ -90,6 +93,27 @@ static plb_status fill_inputs(plb_explained *e, int64_t classes) {
     PLB_TRY(plb_plan_input(e->plan, "y", &y));
     for (int64_t i = 0; i < e->batch; i++) ((int64_t *)y.data)[i] = i * 7 % classes;
     return PLB_OK;
+}
+
+static plb_status build_any(plb_onnx_model *m, const explain_flags *f, const char *name) {
+    const plb_zoo_info *info;
+    const char *of_zoo = f->batch ? "batch" : f->size ? "size" : f->classes ? "classes" : NULL;
+    bool file = plb_cli_is_onnx(name);
+    if (file && of_zoo)
+        return plb_fail(PLB_EINVAL, "--%s is the zoo's; --dim is for files", of_zoo);
+    if (file) return plb_explain_file(name, f->task, f->dim, m);
+    if (f->dim) return plb_fail(PLB_EINVAL, "--dim is for ONNX files, and %s is none", name);
+    PLB_TRY(plb_zoo_find(name, &info));
+    m->model = plb_model_new();
+    if (!m->model) return plb_fail(PLB_ENOMEM, "out of memory for a model");
+    return build(m->model, f, name, &m->graph);
+}
+
+static plb_status fill_any(plb_explained *e, const plb_onnx_model *m, const explain_flags *f) {
+    const plb_zoo_info *info;
+    if (m->file) return plb_explain_fill_file(e->plan, m->graph, f->dim);
+    PLB_TRY(plb_zoo_find(e->model, &info));
+    return fill_inputs(e, f->classes ? f->classes : info->classes);
 }
 
 static void keep_shortest(plb_explained *e) {
@@ -152,36 +176,28 @@ static plb_status run_explain(plb_call *call) {
                                    .recompute = f->recompute,
                                    .tune_ms = f->tune_seconds * 1000,
                                    .profile = true};
-    plb_model *model = NULL;
-    plb_graph *graph = NULL;
-    const plb_zoo_info *info;
+    plb_onnx_model m = {0};
     plb_status status;
     PLB_TRY_OUT(plb_math_from_name(f->math, &e.options.math));
     PLB_TRY_OUT(plb_autocast_from_name(f->autocast, &e.options.autocast));
-    PLB_TRY_OUT(plb_zoo_find(e.model, &info));
-    model = plb_model_new();
-    if (!model) {
-        status = plb_fail(PLB_ENOMEM, "out of memory for a model");
-        goto out;
-    }
-    PLB_TRY_OUT(build(model, f, e.model, &graph));
-    e.parameters = count_parameters(model);
+    PLB_TRY_OUT(build_any(&m, f, e.model));
+    e.parameters = count_parameters(m.model);
     PLB_TRY_OUT(find_roof(&e));
-    PLB_TRY_OUT(plb_plan_new(graph, &e.options, &e.plan));
-    PLB_TRY_OUT(fill_inputs(&e, f->classes ? f->classes : info->classes));
+    PLB_TRY_OUT(plb_plan_new(m.graph, &e.options, &e.plan));
+    PLB_TRY_OUT(fill_any(&e, &m, f));
     PLB_TRY_OUT(time_ops(&e));
     status = tell(&e, call->json);
 out:
     plb_free(e.ops);
     plb_plan_free(e.plan);
-    plb_model_free(model);
+    plb_cli_onnx_free(&m);
     return status;
 }
 
 const plb_command plb_cmd_explain = {
     .name = "explain",
     .summary = "show what each op of a model costs on this machine, and why",
-    .operands = "MODEL",
+    .operands = "MODEL|F.onnx",
     .description =
         "Prepares and runs a model with first weights and random input, and shows what each\n"
         "pass did to it; for every op the kernel that was chosen and why better ones refused,\n"

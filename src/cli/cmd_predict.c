@@ -25,6 +25,7 @@
 typedef struct predict_flags {
     const char *weights, *labels, *level, *normalize, *device, *math, *autocast, *dim, *save;
     int64_t classes, size, batch, top, threads, tune_seconds;
+    double time_limit;
     bool no_winograd;
 } predict_flags;
 
@@ -50,6 +51,8 @@ static const plb_flag flags[] = {
      .help = "how the engine runs the model"},
     PLB_DEVICE_FLAGS,
     {FLAG("no-winograd", SWITCH, no_winograd), .help = "no Winograd convolutions"},
+    {FLAG("time-limit", DOUBLE, time_limit), .value = "S", .low = 0.001, .high = 1e6,
+     .help = "of an ONNX file: loops that run longer end it; default: none"},
     {FLAG("dim", STRING, dim), .value = "NAME=N,...",
      .help = "of an ONNX file: numbers for extents that it names; default 1"},
     {FLAG("save", FILE, save), .value = "DIR",
@@ -303,7 +306,8 @@ static plb_status print_json(const predict *p) {
 static plb_status predict_onnx(const plb_call *call) {
     const predict_flags *f = call->options;
     plb_plan_options options = {.threads = f->threads ? (int)f->threads : plb_machine_threads(),
-                                .no_winograd = f->no_winograd};
+                                .no_winograd = f->no_winograd,
+                                .time_limit_ms = (int64_t)ceil(f->time_limit * 1000)};
     PLB_TRY(plb_level_from_name(f->level, &options.level));
     if (f->weights) return plb_fail(PLB_EINVAL, "--weights: an ONNX file has its own");
     return plb_cli_onnx_predict(call->operands[0], f->dim, call->operands + 1,

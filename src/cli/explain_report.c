@@ -152,8 +152,11 @@ static void print_memory(const plb_explained *e) {
 }
 
 void plb_explain_print(const plb_explained *e) {
-    plb_print("%s, %s, batch %" PRId64 " of %" PRId64 "x%" PRId64 "x%" PRId64 ", ", e->model,
-              e->task, e->batch, e->channels, e->height, e->width);
+    plb_print("%s, %s, ", e->model, e->task);
+    if (e->batch) { // not of a file
+        plb_print("batch %" PRId64 " of %" PRId64 "x%" PRId64 "x%" PRId64 ", ", e->batch,
+                  e->channels, e->height, e->width);
+    }
     if (e->options.device) {
         plb_print("%s, products in %s", e->options.device, plb_math_name(e->options.math));
         if (e->options.autocast) {
@@ -241,12 +244,14 @@ static void json_memory(const plb_explained *e, plb_json *json) {
 void plb_explain_json(const plb_explained *e, plb_json *json) {
     plb_json_string(json, "model", e->model);
     plb_json_string(json, "task", e->task);
-    plb_json_int(json, "batch", e->batch);
-    plb_json_begin_array(json, "input");
-    plb_json_int(json, NULL, e->channels);
-    plb_json_int(json, NULL, e->height);
-    plb_json_int(json, NULL, e->width);
-    plb_json_end(json);
+    if (e->batch) { // not of a file
+        plb_json_int(json, "batch", e->batch);
+        plb_json_begin_array(json, "input");
+        plb_json_int(json, NULL, e->channels);
+        plb_json_int(json, NULL, e->height);
+        plb_json_int(json, NULL, e->width);
+        plb_json_end(json);
+    }
     plb_json_int(json, "parameters", e->parameters);
     plb_json_string(json, "device", e->options.device ? e->options.device : "cpu");
     plb_json_string(json, "math", plb_math_name(e->options.math));

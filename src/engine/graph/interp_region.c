@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/core/alloc.h"
+#include "base/core/clock.h"
 #include "base/core/status.h"
 #include "engine/graph/interp.h"
 #include "engine/graph/region.h"
@@ -80,11 +81,18 @@ static void carried_end(carried *c) {
     }
 }
 
+static plb_status in_time(const plb_plan *plan) {
+    if (!plan->deadline_ns || plb_now_ns() < plan->deadline_ns) return PLB_OK;
+    return plb_fail(PLB_EUNSUPPORTED, "not done within the time limit of %g s",
+                    (double)plan->options.time_limit_ms / 1000);
+}
+
 static plb_status run_trip(plb_plan *plan, plb_interp *region, const plb_region_attrs *a,
                            carried *c, plb_tensor *from, plb_tensor *to) {
     const int n = (int)a->n_carried;
     // In a loop the iteration comes before what is carried, and whether to go on after it.
     const int before = region->graph->n_outputs - n - (int)a->n_stacks;
+    PLB_TRY(in_time(plan));
     for (int k = 0; k < n; k++) from[before + k] = c->now[k], to[before + k] = c->next[k];
     PLB_TRY(run_region(plan, region, from, to));
     carried_turn(c);

@@ -176,6 +176,8 @@ static plb_status run_prologue(plb_plan *plan) {
 static plb_status launch(plb_plan *plan) {
     if (plan->home != PLB_HOST_HOME) PLB_TRY(plb_home_update(plan->model, plan->home));
     if (plan->options.level == PLB_LEVEL_INTERP) {
+        int64_t limit_ms = plan->options.time_limit_ms;
+        plan->deadline_ns = limit_ms > 0 ? plb_now_ns() + limit_ms * 1000000 : 0;
         PLB_TRY(plb_interp_run(plan));
     } else {
         PLB_TRY(run_prologue(plan));

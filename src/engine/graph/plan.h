@@ -77,12 +77,13 @@ struct plb_plan {
     plb_arena *arena;
     const plb_backend *backend;
     plb_device *device;
-    int home;           // where the variables are (home.h)
-    plb_stream *stream; // of level replay on the CPU; that of the home on a device
-    plb_replay *replay; // of level replay
-    size_t align_bytes; // of values in slabs
-    int64_t tuning_ns;  // spent on timing kernels so far
-    int untimed;        // steps that were chosen by order since no time was left
+    int home;            // where the variables are (home.h)
+    plb_stream *stream;  // of level replay on the CPU; that of the home on a device
+    plb_replay *replay;  // of level replay
+    size_t align_bytes;  // of values in slabs
+    int64_t deadline_ns; // of the run under way; 0: none
+    int64_t tuning_ns;   // spent on timing kernels so far
+    int untimed;         // steps that were chosen by order since no time was left
     plb_strbuf report, choices;
 
     plb_graph *graph;     // owned; NULL at level interp
