@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/coverage.md, from the table of mappings and from a run of ONNX's own test suite.
+"""Writes docs/coverage.md, from what `plumb coverage` tells (PLUMB names the program, else
+build/plumb) and from a run of ONNX's own test suite.
 
     tools/coverage.py RESULTS [--check]     RESULTS: what onnx_suite --list wrote for the node tests
 
 With --check nothing is written: exit 1 if the file is not what would be.
 """
 import collections
+import json
+import os
 import pathlib
 import re
+import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -19,11 +23,24 @@ OUT_OF_SCOPE = re.compile(
     r"|dropout in training|TreeEnsemble")
 
 
+def told(member, *flags):
+    program = os.environ.get("PLUMB", ROOT / "build/plumb")
+    run = subprocess.run([program, "coverage", "--json", *flags], stdout=subprocess.PIPE, check=True)
+    return json.loads(run.stdout)[member]
+
+
 def mappings():
-    rows = re.findall(r'PLB_ONNX_OP\((\w+), (\d+), (\w+), "([^"]*)"\)',
-                      (ROOT / "src/onnx/ops.def").read_text())
+    rows = told("onnx", "--onnx")
     lines = ["| op | from version | not served |", "|---|---|---|"]
-    return lines + [f"| {name} | {since} | {note} |" for name, since, _, note in rows], len(rows)
+    return lines + [f"| {row['op']} | {row['since']} | {row['not_served']} |"
+                    for row in rows], len(rows)
+
+
+def engine():
+    rows = told("ops")
+    lines = ["| op | gradient | CPU | CUDA | types |", "|---|---|---|---|---|"]
+    return lines + [f"| {row['op']} | {row['gradient']} | {row['cpu']} | {row['cuda'] or '-'} | "
+                    f"{row['types']} |" for row in rows], len(rows)
 
 
 def short(reason):
@@ -64,10 +81,14 @@ def suite(path):
 
 def document(results):
     table, count = mappings()
+    own, own_count = engine()
     lines = [
-        "# What of ONNX is served", "",
+        "# What is served", "",
         "Written by tools/coverage.py; test_onnx_suite checks that it is up to date.", "",
-        f"## Ops ({count} rows)", "", *table, "",
+        f"## Ops of ONNX ({count} rows)", "", *table, "",
+        f"## Ops of the engine ({own_count})", "",
+        "Kernels are named best first; \"reference\" is plain loops. Which one serves a case, and why "
+        "others refuse it, `plumb explain` tells.", "", *own, "",
         "## ONNX's own node tests", "", *suite(results)]
     return "\n".join(lines).rstrip() + "\n"
 

@@ -16,6 +16,7 @@ CASES = {
     "if": None,
     "loop": None,
     "rows": None,
+    "endless": None,
     "truncated": "offset",
     "cycle": "node p (Neg): 'q' is no input, no initializer and made by no earlier node",
     "duplicate": "node y (Exp): y: there is a value of that name already",
@@ -54,16 +55,55 @@ def linked_out(folder):
     return run.returncode == 2 and "leads out of the model's folder" in run.stderr, run
 
 
+def npy(path, kind, shape, data):
+    head = b"{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (kind, shape)
+    head = head.ljust(117) + b"\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + data)
+
+
+def endless(folder):
+    """A loop that never ends obeys --time-limit."""
+    folder = pathlib.Path(folder)
+    shutil.copy(CORPUS / "endless", folder / "endless.onnx")
+    npy(folder / "x.npy", b"<f4", b"(1,)", bytes([0, 0, 128, 63]))
+    npy(folder / "c.npy", b"|b1", b"()", b"\x01")
+    run = subprocess.run([PLUMB, "predict", folder / "endless.onnx", folder / "x.npy",
+                          folder / "c.npy", "--time-limit", "0.2"], capture_output=True, text=True,
+                         check=False, timeout=60)
+    return run.returncode == 2 and run.stderr == (
+        "plumb predict: forever: loop: not done within the time limit of 0.2 s\n"), run
+
+
+def noise(folder):
+    """Random bytes, and a good file with bytes changed: one line or none, and no crash."""
+    import random
+    draw = random.Random(1)
+    good = (CORPUS / "conv").read_bytes()
+    path = pathlib.Path(folder, "noise.onnx")
+    for i in range(60):
+        data = bytearray(good if i % 2 else draw.randbytes(draw.randrange(400)))
+        for _ in range(draw.randrange(1, 6) if i % 2 else 0):
+            data[draw.randrange(len(data))] = draw.randrange(256)
+        path.write_bytes(data)
+        run = subprocess.run([PLUMB, "models", path], capture_output=True, text=True, check=False,
+                             timeout=60, errors="replace")
+        if run.returncode not in (0, 2) or len(run.stderr.splitlines()) != run.returncode // 2:
+            return False, run
+    return True, run
+
+
 def main():
     if subprocess.run([PLUMB, "models", "none.onnx"], capture_output=True, text=True,
                       check=False).returncode == 3:
         print("this build reads no ONNX")
-        print(f"0 passed, 0 failed, {len(CASES) + 1} skipped")
+        print(f"0 passed, 0 failed, {len(CASES) + 3} skipped")
         return 0
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         results = [(name, *check(name, words, folder)) for name, words in CASES.items()]
         results.append(("linked out", *linked_out(folder)))
+        results.append(("endless loop", *endless(folder)))
+        results.append(("noise", *noise(folder)))
     for name, good, run in results:
         if not good:
             print(f"FAILED {name}: exit {run.returncode}: {run.stderr.strip()}")
