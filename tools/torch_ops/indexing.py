@@ -49,6 +49,27 @@ def nonzero(_, x):
     return [rows, torch.tensor(len(found))]
 
 
+@op("nms")
+def nms(a, boxes, scores):
+    from torchvision.ops import nms as torchvision_nms
+    low, high = boxes[..., :2], boxes[..., 2:]
+    if a["centred"]:
+        low, high = low - high / 2, low + high / 2
+    corners = torch.cat([torch.minimum(low, high), torch.maximum(low, high)], -1)
+    found = []
+    for batch in range(scores.shape[0]):
+        for kind in range(scores.shape[1]):
+            good = (scores[batch, kind] > a["least_score"]).nonzero()[:, 0]
+            kept = torchvision_nms(corners[batch, good], scores[batch, kind, good],
+                                   a["most_overlap"])[: int(a["most"])]
+            found += [[batch, kind, int(good[k])] for k in kept]
+    most = scores.shape[0] * scores.shape[1] * min(int(a["most"]), boxes.shape[1])
+    rows = torch.zeros([most, 3], dtype=torch.int64)
+    if found:
+        rows[: len(found)] = torch.tensor(found)
+    return [rows, torch.tensor(len(found))]
+
+
 @op("iota")
 def iota(a):
     shape, axis = a["shape"], a["axis"]
