@@ -25,7 +25,8 @@ OUT_OF_SCOPE = re.compile(
 
 def told(member, *flags):
     program = os.environ.get("PLUMB", ROOT / "build/plumb")
-    run = subprocess.run([program, "coverage", "--json", *flags], stdout=subprocess.PIPE, check=True)
+    run = subprocess.run([program, "coverage", "--json", *flags], stdout=subprocess.PIPE,
+                         check=True)
     return json.loads(run.stdout)[member]
 
 
@@ -87,8 +88,8 @@ def document(results):
         "Written by tools/coverage.py; test_onnx_suite checks that it is up to date.", "",
         f"## Ops of ONNX ({count} rows)", "", *table, "",
         f"## Ops of the engine ({own_count})", "",
-        "Kernels are named best first; \"reference\" is plain loops. Which one serves a case, and why "
-        "others refuse it, `plumb explain` tells.", "", *own, "",
+        "Kernels are named best first; \"reference\" is plain loops. Which one serves a case, and "
+        "why others refuse it, `plumb explain` tells.", "", *own, "",
         "## ONNX's own node tests", "", *suite(results)]
     return "\n".join(lines).rstrip() + "\n"
 

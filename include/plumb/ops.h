@@ -385,10 +385,11 @@ PLB_API plb_value plb_scatter_reduce(plb_graph *graph, plb_value x, plb_value in
 // Two outputs: i64 positions [count of x, rank], of which the count (i64 scalar) first are meant;
 // the rest are zero.
 PLB_API plb_value plb_nonzero(plb_graph *graph, plb_value x);
-// boxes[B,N,4] of corners (y or x first, in any order) or of centre and size, scores[B,C,N] -> two
-// outputs: i64 rows {batch, class, box} [B C min(most, N), 3], of which the count (i64 scalar) first
-// are meant: for each batch and class at most `most` boxes whose score is above least_score and that
-// overlap no better one by more than most_overlap (intersection over union), by falling score.
+// boxes[B,N,4] of corners (y or x first, in any order) or of centre and size, scores[B,C,N] ->
+// two outputs: i64 rows {batch, class, box} [B C min(most, N), 3], of which the count (i64 scalar)
+// first are meant: for each batch and class at most `most` boxes whose score is above least_score
+// and that overlap no better one by more than most_overlap (intersection over union), by falling
+// score.
 typedef struct plb_nms_attrs {
     int64_t centred; // boxes are {x, y, width, height} of their centre and size
     int64_t most;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops of detectors: choosing boxes, pooling regions, convolutions whose taps move. Regions and moved
-// taps are sampled by gathers of the four neighbours of each position, so that they have gradients.
+// Ops of detectors: choosing boxes, pooling regions, convolutions whose taps move. Regions and
+// moved taps are sampled by gathers of the four neighbours of each position, so that they have
+// gradients.
 #include <math.h>
 #include <string.h>
 

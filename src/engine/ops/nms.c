@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // nms: of each batch and class the boxes of the highest scores that overlap no better one of the
-// class by more than a limit. boxes[B,N,4], scores[B,C,N] -> i64 rows {batch, class, box}, by batch,
-// then class, then falling score, and how many there are. Rows past the count are zero.
+// class by more than a limit. boxes[B,N,4], scores[B,C,N] -> i64 rows {batch, class, box}, by
+// batch, then class, then falling score, and how many there are. Rows past the count are zero.
 #include <math.h>
 
 #include "base/core/alloc.h"
