@@ -86,6 +86,34 @@ def test_ultraface(folder):
     close("ultraface", ours(model, [x], folder), theirs(str(model))(x))
 
 
+def test_faces(folder):
+    """The example draws the boxes that ONNX Runtime's answer gives."""
+    import tarfile
+
+    import numpy as np
+    from PIL import Image
+
+    sys.path.insert(0, "docs/examples")
+    import faces
+
+    model = DATA / "models/ultraface-rfb-320.onnx"
+    with tarfile.open(DATA / "images/voc-samples.tar.gz") as tar:
+        photo = Image.open(tar.extractfile("voc-samples/JPEGImages/2011_000006.jpg"))
+        photo = photo.convert("RGB")
+    photo.save(f"{folder}/photo.png")
+    told = subprocess.run([sys.executable, "docs/examples/faces.py", model, f"{folder}/photo.png",
+                           f"{folder}/boxes.png"], check=True, capture_output=True, text=True)
+    x = faces.prepared(photo)
+    expected = faces.faces(*theirs(str(model))(x))
+    found = faces.faces(*ours(model, [x], folder))
+    assert len(found) == len(expected) == len(told.stdout.splitlines()) >= 2, told.stdout
+    close("faces", [np.array([[s, *box] for s, box in found])],
+          [np.array([[s, *box] for s, box in expected])])
+    drawn, plain = np.asarray(Image.open(f"{folder}/boxes.png")), np.asarray(photo)
+    red = (drawn == (255, 40, 40)).all(-1)
+    assert drawn.shape == plain.shape and red.any() and (drawn[~red] == plain[~red]).all()
+
+
 def test_silero_vad(folder):
     import numpy as np
 
@@ -203,15 +231,15 @@ def main():
     if sys.argv[1:] == ["run"]:
         return run_all()
     python = os.environ.get("PLB_PYTHON", "")
-    have = python and subprocess.run([python, "-c", "import numpy, onnx, onnxruntime"], check=False,
-                                     stderr=subprocess.DEVNULL).returncode == 0
+    have = python and subprocess.run([python, "-c", "import numpy, onnx, onnxruntime, PIL"],
+                                     check=False, stderr=subprocess.DEVNULL).returncode == 0
     absent = subprocess.run([PLUMB, "models", "none.onnx"], capture_output=True,
                             check=False).returncode == 3
     sanitized = os.environ.get("PLUMB_SANITIZE")
     if not have or absent or sanitized or not (DATA / "models").exists():
         print("no Python with onnx and onnxruntime (PLB_PYTHON), no models, no ONNX in this "
               "build, or a sanitizer")
-        print("0 passed, 0 failed, 6 skipped")
+        print("0 passed, 0 failed, 7 skipped")
         return 0
     return subprocess.run([python, __file__, "run"], check=False).returncode
 
