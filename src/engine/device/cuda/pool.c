@@ -155,6 +155,23 @@ static bool is_global(const plb_query *q, const plb_pool_params *p) {
            plb_own_channels_last(&q->in[0]) && plb_own_channels_last(&q->out[0]);
 }
 
+// Vectors of channels side by side in a block that sums over pixels: more than one where rows of
+// threads would find no pixel, or where there are blocks enough for the device, as memory gives 32
+// bytes and more at once.
+static int columns_of(const plb_query *q, const plb_pool_params *p, int vectors) {
+    enum { MOST = 16, BLOCKS_EACH = 4 };
+    const int64_t pixels = (int64_t)p->in[0] * p->in[1] * p->in[2];
+    int columns = 1;
+    while (columns < MOST) {
+        const bool idle = PLB_POOL_THREADS / columns > pixels;
+        const int64_t plenty = (int64_t)(columns == 1 ? 1 : BLOCKS_EACH) * q->device->sm_count;
+        const int64_t blocks = (vectors + 2 * columns - 1) / (2 * columns) * (int64_t)p->n;
+        if (!idle && blocks < plenty) break;
+        columns *= 2;
+    }
+    return columns < vectors ? columns : vectors;
+}
+
 // Forward a block sums its channels over all pixels; backward all pixels get the same.
 static plb_status add_global(const plb_query *q, plb_own *own, const plb_pool_params *p,
                              bool wide) {
@@ -164,7 +181,7 @@ static plb_status add_global(const plb_query *q, plb_own *own, const plb_pool_pa
         return plb_own_add(own, list, wide ? "spread_pool_wide" : "spread_pool", dtype,
                            plb_cuda_pool_grid(q, p->count / (wide ? width_of(q) : 1)));
     }
-    const int vectors = p->c / (wide ? width_of(q) : 1), columns = vectors < 16 ? vectors : 16;
+    const int vectors = p->c / (wide ? width_of(q) : 1), columns = columns_of(q, p, vectors);
     const plb_cuda_grid grid = {
         .blocks = {(unsigned)((vectors + columns - 1) / columns), (unsigned)p->n},
         .threads = {(unsigned)columns, (unsigned)(PLB_POOL_THREADS / columns)}};

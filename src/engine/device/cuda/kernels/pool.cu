@@ -479,6 +479,7 @@ __device__ static void mean_global(const plb_operands &at, const plb_pool_params
     A sum[W] = {};
     if (channel < p.c) {
         const T *x = (const T *)at.in[0] + blockIdx.y * p.stride[0][0] + channel;
+#pragma unroll 4
         for (int i = threadIdx.y; i < pixels; i += blockDim.y) {
             A value[W];
             load_wide<T, W>(x + (int64_t)i * p.c, value);
@@ -489,14 +490,16 @@ __device__ static void mean_global(const plb_operands &at, const plb_pool_params
 #pragma unroll
     for (int k = 0; k < W; k++) sums[(threadIdx.y * blockDim.x + threadIdx.x) * W + k] = sum[k];
     __syncthreads();
-    if (threadIdx.y || channel >= p.c) return;
-    for (int y = 1; y < (int)blockDim.y; y++) {
-#pragma unroll
-        for (int k = 0; k < W; k++) sum[k] += sums[(y * blockDim.x + threadIdx.x) * W + k];
+    // One thread for each channel of the block, over its rows.
+    const int slots = blockDim.x * W, threads = blockDim.x * blockDim.y;
+    T *y = (T *)at.out[0] + blockIdx.y * p.stride[1][0];
+    for (int slot = threadIdx.y * blockDim.x + threadIdx.x; slot < slots; slot += threads) {
+        const int to = blockIdx.x * slots + slot;
+        A total = 0;
+#pragma unroll 8
+        for (int row = 0; row < (int)blockDim.y; row++) total += sums[row * slots + slot];
+        if (to < p.c) y[to] = narrow<T>(total / (A)pixels);
     }
-#pragma unroll
-    for (int k = 0; k < W; k++) sum[k] /= (A)pixels;
-    store_narrow<T, W>((T *)at.out[0] + blockIdx.y * p.stride[1][0] + channel, sum);
 }
 
 // Back from one window for a whole plane, channels last: every pixel gets dy / pixels.
