@@ -2,11 +2,13 @@
 // NVIDIA's libraries take half a second to open and to start. A thread does that while the first
 // model is still being built; who needs one before it is ready waits for it, as for any other.
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "engine/device/cuda/cudnn.h"
 #include "engine/device/cuda/gemm.h"
 
 static pthread_t thread;
+static pid_t owner; // the process that has the thread: a fork of it has not
 
 static void *preload(void *context) {
     plb_device *device = context;
@@ -18,13 +20,14 @@ static void *preload(void *context) {
 
 // A library must not be opened while the process is being taken down.
 static void finish(void) {
-    pthread_join(thread, NULL);
+    if (getpid() == owner) pthread_join(thread, NULL);
 }
 
 void plb_cuda_preload(plb_device *device) {
     static bool begun;
     if (begun) return;
     begun = true;
+    owner = getpid();
     if (pthread_create(&thread, NULL, preload, device)) return; // opened when they are needed
     if (atexit(finish)) finish();
 }
