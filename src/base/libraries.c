@@ -20,6 +20,9 @@
 #ifdef PLB_HAVE_CAIRO
 #include <cairo.h>
 #endif
+#ifdef PLB_HAVE_HTTP
+#include <microhttpd.h>
+#endif
 
 static void dnnl_text(plb_library *library) {
 #ifdef PLB_HAVE_DNNL
@@ -46,6 +49,15 @@ static void cairo_text(plb_library *library) {
 #ifdef PLB_HAVE_CAIRO
     library->found = true;
     snprintf(library->version, sizeof library->version, "%s", CAIRO_VERSION_STRING);
+#else
+    (void)library;
+#endif
+}
+
+static void http_text(plb_library *library) {
+#ifdef PLB_HAVE_HTTP
+    library->found = true;
+    snprintf(library->version, sizeof library->version, "%s", MHD_get_version());
 #else
     (void)library;
 #endif
@@ -85,6 +97,7 @@ size_t plb_libraries(plb_library *out) {
         {"zlib", "compressed data sets", "zlib1g-dev", true, ""},
         {"libcurl", "downloading data sets", "libcurl4-openssl-dev", false, ""},
         {"cairo", "figures as PNG and PDF", "libcairo2-dev", false, ""},
+        {"libmicrohttpd", "plumb serve", "libmicrohttpd-dev", false, ""},
     };
     memcpy(out, known, sizeof known);
     dnnl_text(&out[0]);
@@ -96,5 +109,6 @@ size_t plb_libraries(plb_library *out) {
     snprintf(out[6].version, sizeof out[6].version, "%s", zlibVersion());
     curl_text(&out[7]);
     cairo_text(&out[8]);
+    http_text(&out[9]);
     return sizeof known / sizeof *known;
 }

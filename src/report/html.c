@@ -16,7 +16,7 @@
 
 extern const char plb_page_css[], plb_page_js[]; // embedded by CMake
 
-enum { WIDE = 860, SMALL = 380, FILTER_FROM = 8, MOST_RATIO_CELLS = 2000 };
+enum { WIDE = 860, SMALL = 380, FILTER_FROM = 8, MOST_RATIO_CELLS = 2000, LONG_CELL = 36 };
 
 typedef struct page {
     plb_strbuf *out;
@@ -152,7 +152,7 @@ static void put_cell(page *p, const plb_part_column *column, const plb_part_cell
         plb_unit_show(column->unit, cell->number, shown);
         escape(p, cell->text ? cell->text : shown);
     } else {
-        put(p, "<td>");
+        put(p, strlen(cell->text) > LONG_CELL ? "<td class=\"w\">" : "<td>");
         if (cell->badge && *cell->text)
             plb_strbuf_printf(p->out, "<span class=\"%s\">", tone_class(cell->tone));
         if (cell->address && p->options->served) {

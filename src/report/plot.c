@@ -39,7 +39,9 @@ static void put_legend(const plot *p, const char *const *signs) {
         const int wide = plb_text_columns(p->f->series[i].name) + 4;
         if (used && used + wide > p->columns) put(p, "\n"), used = 0;
         plb_put_ink(p->out, p->terminal, ink_of(p->f, i));
-        put(p, signs[i % 6]);
+        const plb_series_style style = p->f->series[i].style;
+        const bool line = style == PLB_SERIES_LINE || style == PLB_SERIES_DASHED;
+        put(p, line && signs == markers ? "─" : signs[i % 6]);
         plb_put_plain(p->out, p->terminal);
         put(p, " ");
         plb_escape_terminal(p->out, p->f->series[i].name);
@@ -100,7 +102,7 @@ static void plot_bars(const plot *p) {
     double least, most;
     range_of(f, &least, &most);
     const int label = label_columns(f), room = p->columns - label - 34;
-    put_legend(p, shades);
+    put_legend(p, f->y.log ? markers : shades);
     for (size_t c = 0; c < f->categories; c++) {
         for (size_t s = 0; s < f->series_count; s++) {
             const double y = f->series[s].y[c];
@@ -114,7 +116,10 @@ static void plot_bars(const plot *p) {
                 plb_put_repeated(p->out, "·", (int)(room * log(y / least) / log(most / least)));
                 put(p, markers[s % 6]);
             } else if (!f->y.log && y > 0) {
-                put_blocks(p, room * y / most);
+                if (f->series_count > 1)
+                    plb_put_repeated(p->out, shades[s % 6], (int)lround(room * y / most));
+                else
+                    put_blocks(p, room * y / most);
             }
             plb_put_plain(p->out, p->terminal);
             put_value(p, s, c);

@@ -39,9 +39,11 @@ static void say_pair(const plb_run_cases *all, plb_document *d, const plb_run_ca
                              *need ? "; a verdict " : "", need);
         return;
     }
+    const int digits = k->ratio < 10 ? 2 : k->ratio < 100 ? 1 : 0;
     plb_document_verdict(d, tone_of(k->verdict), plb_verdict_name(k->verdict),
-                         "%s takes %.3g times as long as %s%s%s%s; 95 %% interval %.3g to %.3g.",
-                         c->name, k->ratio, g->floor->name, of, title, end, k->low, k->high);
+                         "%s takes %.*f times as long as %s%s%s%s; 95 %% interval %.*f to %.*f.",
+                         c->name, digits, k->ratio, g->floor->name, of, title, end, digits, k->low,
+                         digits, k->high);
 }
 
 // Where there are many pairs: how often each stack got which verdict.

@@ -53,6 +53,21 @@ static void gather(const plb_run_cases *all, const plb_run_case *first, unsigned
     }
 }
 
+// Leaves out stacks that have fewer than `least` cases of the family: one point is no curve.
+static void drop_sparse(family *f, size_t least) {
+    size_t kept = 0;
+    for (size_t k = 0; k < f->stacks; k++) {
+        size_t cases = 0;
+        for (size_t i = 0; i < f->all->count; i++) {
+            cases += strcmp(f->all->item[i].name, f->stack[k]) == 0 &&
+                     plb_run_case_alike(&f->first->c, &f->all->item[i].c, f->free_sweeps);
+        }
+        if (cases < least) continue;
+        f->stack[kept] = f->stack[k], f->colour[kept++] = f->colour[k];
+    }
+    f->stacks = kept;
+}
+
 // Whether `c` is the first case of its family, so that each family is drawn once.
 static bool leads(const plb_run_cases *all, const plb_run_case *c, unsigned free_sweeps) {
     for (const plb_run_case *k = all->item; k < c; k++)
@@ -245,7 +260,8 @@ static plb_status add_slices(const plb_run_cases *all, plb_document *d, plb_sect
             family f;
             if (!leads(all, &all->item[i], 1u << k)) continue;
             gather(all, &all->item[i], 1u << k, &sweep, 1, &f);
-            if (f.values[0] < least) continue;
+            drop_sparse(&f, 2);
+            if (f.values[0] < least || !f.stacks) continue;
             PLB_TRY(add_slice(&f, sweep, section_of(d, section)));
             figures++;
         }
@@ -262,7 +278,9 @@ plb_status plb_run_add_sweeps(const plb_run_cases *all, plb_document *d) {
         family f;
         if (!leads(all, &all->item[i], free_sweeps)) continue;
         gather(all, &all->item[i], free_sweeps, both, 2, &f);
-        if (f.values[0] < 2 || f.values[1] < 2 || f.values[0] * f.values[1] < 6) continue;
+        drop_sparse(&f, 4);
+        if (f.values[0] < 2 || f.values[1] < 2 || f.values[0] * f.values[1] < 6 || !f.stacks)
+            continue;
         PLB_TRY(add_surface(&f, section_of(d, &section)));
         figures++;
     }

@@ -229,10 +229,12 @@ plb_status plb_run_add_evidence(const plb_run_cases *cases, plb_document *docume
                     "What these numbers depend on besides their cases. Runs whose machine "
                     "differs are not compared. Identity of the run: %s.",
                     cases->run->uuid ? cases->run->uuid : "-");
-    plb_table *t = plb_section_table(s, "machine", "The machine and its state");
-    plb_table_column(t, "fact", PLB_COLUMN_TEXT, PLB_UNIT_NONE);
-    plb_table_column(t, "value", PLB_COLUMN_TEXT, PLB_UNIT_NONE);
-    if (print) add_facts(t, print, "");
+    if (json_object_size(print)) {
+        plb_table *t = plb_section_table(s, "machine", "The machine and its state");
+        plb_table_column(t, "fact", PLB_COLUMN_TEXT, PLB_UNIT_NONE);
+        plb_table_column(t, "value", PLB_COLUMN_TEXT, PLB_UNIT_NONE);
+        add_facts(t, print, "");
+    }
     json_decref(print);
     add_versions(cases, s);
     if (cases->run->command && *cases->run->command) plb_section_code(s, cases->run->command);

@@ -120,6 +120,9 @@ class Browser:
                       windowsVirtualKeyCode=code, text=text if kind == "keyDown" else "")
 
     def picture(self, path):
+        # Sections that are out of sight are drawn only when they come into it.
+        self.run("document.head.appendChild(document.createElement('style')).textContent = "
+                 "'section{content-visibility:visible!important}'; true")
         height = self.run("document.documentElement.scrollHeight")
         width = self.run("innerWidth")
         data = self.send("Page.captureScreenshot", captureBeyondViewport=True, clip={

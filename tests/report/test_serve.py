@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`plumb serve`: its pages over HTTP, who is let in, and what a browser sees if there is one."""
+import http.client
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import browser  # noqa: E402
+import samples  # noqa: E402
+
+
+class Skip(Exception):
+    """A test that cannot run here, with its reason."""
+
+
+class Server:
+    """The program, serving on a free port."""
+
+    def __init__(self, db, *words):
+        # pylint: disable-next=consider-using-with
+        self.process = subprocess.Popen(
+            [samples.PLUMB, "serve", "--db", db, "--port", "0", "--json", *words],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        document = ""
+        for line in self.process.stdout:
+            document += line
+            if line.startswith("}"):
+                break
+        else:
+            error = self.process.stderr.read()
+            self.process.wait()
+            raise Skip("no libmicrohttpd") if "libmicrohttpd" in error else AssertionError(error)
+        self.address = json.loads(document)["address"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGINT)
+        assert self.process.wait(10) == 0
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+    def get(self, path, method="GET", **headers):
+        host, port = self.address[len("http://"):-1].rsplit(":", 1)
+        line = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=20)
+        line.request(method, path, headers=headers)
+        answer = line.getresponse()
+        text = answer.read().decode()
+        line.close()
+        return answer.status, text, answer.headers
+
+
+def fill(folder):
+    db = folder / "plumb.db"
+    if not db.exists():
+        draw = samples.generator()
+        for label in ("first", "second", samples.EVIL):
+            samples.add(db, folder, samples.small_run(draw, label))
+    return db
+
+
+def test_pages(folder):
+    with Server(fill(folder)) as server:
+        status, text, headers = server.get("/")
+        assert status == 200 and "/run/3" in text and "/compare/2/3" in text
+        assert "<img" not in text and "default-src 'none'" in headers["Content-Security-Policy"]
+        status, text, _ = server.get("/run/3")
+        assert status == 200 and "<figure" in text and "/case/" in text
+        case = text.split("/case/")[1].split('"')[0]
+        status, text, _ = server.get("/case/" + case)
+        assert status == 200 and text.count('<a href="/run/') >= 3, text[:300]
+        status, text, _ = server.get("/compare/1/3")
+        assert status == 200 and "plumb compare 1 3" in text and ">SLOWER<" not in text
+        for path in ("/run/77", "/run/x", "/case/ffff", "/case/xyz", "/compare/1", "/compare/1/99",
+                     "/nothing", "//evil.example/", "/run/../etc"):
+            assert server.get(path)[0] == 404, path
+
+
+def test_reads_only(folder):
+    with Server(fill(folder)) as server:
+        for method in ("POST", "PUT", "DELETE"):
+            assert server.get("/", method)[0] == 405, method
+        status, text, _ = server.get("/", "HEAD")
+        assert status == 200 and not text
+        # A page of the web that gave its own name this machine's address.
+        assert server.get("/", Host="evil.example")[0] == 403
+        assert server.get("/", Host="localhost:1234")[0] == 200
+
+
+def test_token(folder):
+    with Server(fill(folder), "--token", "very-secret") as server:
+        assert server.get("/")[0] == 401 and server.get("/?token=very-secre")[0] == 401
+        status, _, headers = server.get("/run/3?token=very-secret")
+        assert status == 303 and headers["Location"] == "/run/3"
+        cookie = headers["Set-Cookie"].split(";")[0]
+        assert "HttpOnly" in headers["Set-Cookie"] and "Strict" in headers["Set-Cookie"]
+        assert server.get("/run/3", Cookie=cookie)[0] == 200
+        assert server.get("/", Authorization="Bearer very-secret")[0] == 200
+        assert server.get("/", Authorization="Bearer ")[0] == 401
+
+
+def test_addresses(folder):
+    for words, code, error in ((["--bind", "0.0.0.0"], 2, "--token is needed"),
+                               (["--bind", "example.org"], 2, "expected an IP address"),
+                               (["--token", "short"], 2, "expected 8"),
+                               (["--token", "with a blank"], 2, "expected 8")):
+        run = subprocess.run([samples.PLUMB, "serve", "--db", fill(folder), "--port", "0", *words],
+                             capture_output=True, text=True, timeout=20, check=False)
+        if "libmicrohttpd" in run.stderr:
+            raise Skip("no libmicrohttpd")
+        assert run.returncode == code and error in run.stderr, run.stderr
+    run = subprocess.run([samples.PLUMB, "serve", "--db", folder / "none.db"], capture_output=True,
+                         text=True, timeout=20, check=False)
+    assert run.returncode == 3, run.stderr
+    with Server(fill(folder)) as server:
+        port = server.address.rsplit(":", 1)[1][:-1]
+        run = subprocess.run([samples.PLUMB, "serve", "--db", fill(folder), "--port", port],
+                             capture_output=True, text=True, timeout=20, check=False)
+        assert run.returncode == 2 and "cannot listen" in run.stderr, run.stderr
+
+
+def test_running(folder):
+    """A run under way is shown as such, with what it has so far, and its page loads anew."""
+    db = folder / "running.db"
+    draw = samples.generator()
+    content = samples.run_of(draw, [samples.measured(draw, 1e6)])
+    samples.add(db, folder, content)
+    import sqlite3
+    line = sqlite3.connect(db)
+    boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    fields = pathlib.Path("/proc/self/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+    line.execute("UPDATE run SET state = 'running', ended_ms = NULL, process = ?",
+                 (f"{boot} {os.getpid()} {fields[19]}",))
+    line.commit()
+    line.close()
+    with Server(db) as server:
+        for path in ("/", "/run/1"):
+            text = server.get(path)[1]
+            assert "running" in text and 'http-equiv="refresh"' in text, path
+
+
+def test_in_a_browser(folder):
+    program = browser.find()
+    if not program:
+        raise Skip("no Chromium (Debian: chromium; tools/setup installs it)")
+    with Server(fill(folder)) as server, browser.Browser(program) as page:
+        page.open(server.address)
+        page.run("document.querySelector('tbody a').click()")
+        for _ in range(50):
+            if page.run("document.title").startswith("Run 3"):
+                break
+            page.run("new Promise(done => setTimeout(done, 100))")
+        assert page.run("document.querySelectorAll('figure svg').length") > 10
+        page.open(server.address + "compare/1/3")
+        assert page.run("document.querySelector('h1').textContent") == "Run 3 against run 1"
+        assert page.run("document.querySelectorAll('tbody tr').length") == 19
+        assert not page.problems, page.problems
+        if os.environ.get("PLB_PICTURES"):
+            page.picture(os.environ["PLB_PICTURES"] + "/compare.png")
+            page.open(server.address)
+            page.picture(os.environ["PLB_PICTURES"] + "/runs.png")
+
+
+def main():
+    tests = [f for name, f in globals().items() if name.startswith("test_") and callable(f)]
+    passed = failed = skipped = 0
+    with tempfile.TemporaryDirectory(prefix="plumb-test-") as name:
+        for test in tests:
+            try:
+                test(pathlib.Path(name))
+                passed += 1
+            except Skip as reason:
+                skipped += 1
+                print(f"skipped {test.__name__}: {reason}")
+            except Exception as error:  # pylint: disable=broad-except
+                failed += 1
+                print(f"FAILED  {test.__name__}: {type(error).__name__}: {error}", file=sys.stderr)
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
