@@ -107,6 +107,7 @@ typedef struct plb_plan_op {
     // Of the transient slab while this op runs: the values alive then, and workspace. 0 at level
     // interp, which has no slab.
     size_t live_bytes;
+    size_t live_gradient_bytes, live_workspace_bytes; // parts of these; the rest: activations
 } plb_plan_op;
 PLB_API int plb_plan_op_count(const plb_plan *plan);
 PLB_API plb_plan_op plb_plan_op_info(const plb_plan *plan, int index);

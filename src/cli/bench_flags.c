@@ -13,6 +13,7 @@
 #include "base/core/status.h"
 #include "base/file.h"
 #include "bench/git.h"
+#include "cli/typed.h"
 
 static plb_status no_memory(void) {
     return plb_fail(PLB_ENOMEM, "out of memory");
@@ -55,20 +56,6 @@ plb_status plb_own_path(plb_arena *arena, const char **out) {
     path[n] = '\0';
     *out = plb_arena_strdup(arena, path);
     return *out ? PLB_OK : no_memory();
-}
-
-// The words of this process, as they were typed.
-const char *plb_typed_command(plb_arena *arena) {
-    uint8_t *bytes = NULL;
-    size_t size = 0;
-    if (plb_file_read("/proc/self/cmdline", 1 << 20, &bytes, &size)) return NULL;
-    for (size_t i = 0; i + 1 < size; i++) {
-        if (!bytes[i]) bytes[i] = ' ';
-    }
-    char *text = plb_arena_alloc(arena, size + 1);
-    if (text) memcpy(text, bytes, size);
-    plb_free(bytes);
-    return text;
 }
 
 static bool interrupted(void *context) {

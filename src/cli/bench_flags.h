@@ -66,8 +66,6 @@ PLB_MUST_USE plb_status plb_bench_flags_read(const plb_bench_flags *flags, const
 
 // The path of this program.
 PLB_MUST_USE plb_status plb_own_path(plb_arena *arena, const char **out);
-// The words of this process, as they were typed; NULL where they cannot be read.
-const char *plb_typed_command(plb_arena *arena);
 
 // Waits until no other plumb measures on this machine, and keeps others waiting until this process
 // ends, however it ends: the lock is a name in the kernel, not a file. PLB_ECANCELLED.

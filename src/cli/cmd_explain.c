@@ -2,6 +2,7 @@
 // Shows what became of a model on this machine: passes, kernels, times against the roof, memory.
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
@@ -9,17 +10,20 @@
 #include "base/core/status.h"
 #include "base/machine.h"
 #include "cli/cli.h"
+#include "cli/explain_document.h"
 #include "cli/explain_file.h"
 #include "cli/explain_report.h"
+#include "cli/typed.h"
 #include "engine/graph/device_roof.h"
 #include "plumb/step.h"
 #include "plumb/zoo.h"
+#include "report/write.h"
 #include "train/options.h"
 
 typedef struct explain_flags {
-    const char *task, *device, *math, *autocast, *dim;
+    const char *task, *device, *math, *autocast, *dim, *out;
     int64_t batch, size, classes, threads, runs, tune_seconds;
-    bool no_winograd, no_fusion, deterministic, recompute;
+    bool no_winograd, no_fusion, deterministic, recompute, plot;
 } explain_flags;
 
 #define FLAG(flag, what, field) \
@@ -46,6 +50,9 @@ static const plb_flag flags[] = {
     {FLAG("no-fusion", SWITCH, no_fusion), .help = "leave every op as it was built"},
     {FLAG("deterministic", SWITCH, deterministic),
      .help = "choose kernels by rule and not by timing"},
+    {FLAG("out", FILE, out), .letter = 'o', .value = "FILE",
+     .help = "write a page or its figures, as plumb report does: .html, .md, .csv, .png, ..."},
+    {FLAG("plot", SWITCH, plot), .help = "print it with figures as plots"},
 };
 
 static plb_status stop_if_asked(void) {
@@ -147,7 +154,40 @@ static plb_status time_ops(plb_explained *e) {
     return PLB_OK;
 }
 
-static plb_status tell(const plb_explained *e, bool as_json) {
+static void tell_path(void *context, const char *path) {
+    (void)context;
+    plb_print("%s\n", path);
+}
+
+// As a document: a file, plots, or both.
+static plb_status tell_document(const plb_explained *e, const explain_flags *f) {
+    plb_document *d = NULL;
+    plb_strbuf text = {0};
+    plb_format format;
+    plb_status status;
+    plb_arena *arena = plb_arena_new();
+    if (!arena) return plb_fail(PLB_ENOMEM, "out of memory");
+    PLB_TRY_OUT(plb_explain_document(e, plb_typed_command(arena), &d));
+    if (f->plot) {
+        plb_terminal terminal = plb_terminal_of(STDOUT_FILENO);
+        terminal.plots = true;
+        PLB_TRY_OUT(plb_document_terminal(d, &terminal, &text));
+        plb_print_text(&text);
+    }
+    if (f->out) {
+        PLB_TRY_OUT(plb_format_of_path(f->out, &format));
+        PLB_TRY_OUT(plb_document_write(d, format, NULL, f->out, tell_path, NULL));
+    }
+    status = PLB_OK;
+out:
+    plb_strbuf_free(&text);
+    plb_document_free(d);
+    plb_arena_free(arena);
+    return status;
+}
+
+static plb_status tell(const plb_explained *e, const explain_flags *f, bool as_json) {
+    if (!as_json && (f->plot || f->out)) return tell_document(e, f);
     if (!as_json) {
         plb_explain_print(e);
         return PLB_OK;
@@ -186,7 +226,7 @@ static plb_status run_explain(plb_call *call) {
     PLB_TRY_OUT(plb_plan_new(m.graph, &e.options, &e.plan));
     PLB_TRY_OUT(fill_any(&e, &m, f));
     PLB_TRY_OUT(time_ops(&e));
-    status = tell(&e, call->json);
+    status = tell(&e, f, call->json);
 out:
     plb_free(e.ops);
     plb_plan_free(e.plan);

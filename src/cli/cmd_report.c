@@ -114,9 +114,7 @@ static plb_status read_document(const report_flags *f, const char *word, plb_doc
 static plb_status choose_format(const report_flags *f, plb_format *out) {
     *out = PLB_FORMAT_HTML;
     if (f->format) return plb_format_parse(f->format, out);
-    const char *dot = f->out ? strrchr(f->out, '.') : NULL;
-    if (!dot || strchr(dot, '/') || strcmp(dot, ".htm") == 0) return PLB_OK;
-    return plb_format_parse(dot + 1, out);
+    return f->out ? plb_format_of_path(f->out, out) : PLB_OK;
 }
 
 // reports/STEM.html beside the store's default place.

@@ -19,6 +19,13 @@ plb_status plb_format_parse(const char *word, plb_format *out) {
     return plb_fail(PLB_EINVAL, "format %s: expected " PLB_FORMAT_WORDS, word);
 }
 
+plb_status plb_format_of_path(const char *path, plb_format *out) {
+    const char *dot = strrchr(path, '.');
+    *out = PLB_FORMAT_HTML;
+    if (!dot || strchr(dot, '/') || strcmp(dot, ".htm") == 0) return PLB_OK;
+    return plb_format_parse(dot + 1, out);
+}
+
 plb_status plb_document_no_part(const plb_document *document, const char *name) {
     plb_strbuf list = {0};
     for (const plb_section *s = document->first; s; s = s->next) {

@@ -21,6 +21,9 @@ typedef enum plb_format {
 #define PLB_FORMAT_WORDS "html|md|csv|png|pdf|svg"
 PLB_API PLB_MUST_USE plb_status plb_format_parse(const char *word, plb_format *out);
 
+// The one that a path's suffix says; without a suffix html.
+PLB_API PLB_MUST_USE plb_status plb_format_of_path(const char *path, plb_format *out);
+
 // Writes the document to `path` and hands what was written to `tell` (a path each; NULL: nobody).
 // `part`: the name of one figure or table; NULL: all, for CSV the first table. PNG and SVG of more
 // than one figure put the figure's name before the suffix: F.png, F-NAME.png. PLB_EMISSING: the

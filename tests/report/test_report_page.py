@@ -171,6 +171,23 @@ def test_run(page, folder, db):
     assert unnamed == 0
 
 
+def test_explained_model(page, folder, _db):
+    samples.plumb("explain", "mnist_cnn", "--task", "train", "--batch", 8, "--runs", 1, "-o",
+                  folder / "explain.html", env={**os.environ, "XDG_CACHE_HOME": str(folder)})
+    for width in (1100, 380):
+        page.open(f"file://{folder}/explain.html", width=width)
+        check_figures(page, ["kinds", "roofline", "memory"])
+        keep(page, f"explain-{width}")
+    # The parts that are alive, from the figure's table: gradients only in the second half.
+    rows = page.run("[...document.querySelectorAll('#memory tbody tr')].map(row => [row.cells[0]"
+                    ".textContent, +row.cells[1].dataset.v, +row.cells[2].dataset.v])")
+    steps = max(x for _, x, _ in rows)
+    early = [y for name, x, y in rows if name == "gradients" and x < steps * 0.2]
+    late = [y for name, x, y in rows if name == "gradients" and x > steps * 0.4]
+    assert early and max(early) == 0 and max(late) > 0, (early, late)
+    assert len({y for name, _, y in rows if name == "weights"}) == 1
+
+
 def test_thousand_cases(page, folder, db):
     number = samples.add(db, folder, samples.large_run(samples.generator()))
     began = time.monotonic()

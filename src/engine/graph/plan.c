@@ -500,7 +500,9 @@ plb_plan_op plb_plan_op_info(const plb_plan *plan, int index) {
                          .layout = plan->graph->values[node->out].layout,
                          .prologue = step < plan->steps + plan->n_prologue,
                          .backward = node->backward,
-                         .live_bytes = step->live_bytes};
+                         .live_bytes = step->live_bytes,
+                         .live_gradient_bytes = step->live_gradient_bytes,
+                         .live_workspace_bytes = step->live_workspace_bytes};
 }
 
 void plb_plan_reset_times(plb_plan *plan) {

@@ -62,7 +62,8 @@ typedef struct plb_step {
     int packed_block, workspace_block; // in their slabs, -1: none
     plb_value store;                   // STORE: the value; `variable`: where to
     int variable;
-    size_t live_bytes; // of the transient slab, meanwhile
+    size_t live_bytes;                                // of the transient slab, meanwhile
+    size_t live_gradient_bytes, live_workspace_bytes; // parts of these
     plb_launch merged; // runs this step and the n_merged - 1 after it, which are then skipped
     int n_merged;      // 0: none
     int64_t calls, time_ns;

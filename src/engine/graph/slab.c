@@ -214,12 +214,27 @@ static void count_bytes(plb_plan *plan) {
                         plan->transient_bytes + plan->bytes.kernels;
 }
 
+static void add_live(plb_plan *plan, const plb_block *block, bool gradient) {
+    const size_t bytes = padded(plan, block->size_bytes);
+    for (int i = block->first; i <= block->last; i++) {
+        plan->steps[i].live_bytes += bytes;
+        if (gradient) plan->steps[i].live_gradient_bytes += bytes;
+    }
+}
+
+// What of the slab is alive at each step: values, gradients among them, and workspace.
 static void count_live(plb_plan *plan, const slab *transient) {
-    for (int b = 0; b < transient->n; b++) {
-        const plb_block *block = &transient->blocks[b];
-        for (int i = block->first; i <= block->last; i++) {
-            plan->steps[i].live_bytes += padded(plan, block->size_bytes);
-        }
+    for (int v = 0; v < plan->graph->n_values; v++) {
+        const plb_storage *s = &plan->storage[v];
+        if (s->root == v && s->kind == PLB_PLACE_TRANSIENT)
+            add_live(plan, &transient->blocks[s->block], s->backward);
+    }
+    for (int i = 0; i < plan->n_steps; i++) {
+        const bool launches = plan->steps[i].kind == PLB_STEP_LAUNCH;
+        const int block = launches ? plan->steps[i].workspace_block : -1;
+        if (block < 0) continue;
+        add_live(plan, &transient->blocks[block], false);
+        plan->steps[i].live_workspace_bytes = padded(plan, transient->blocks[block].size_bytes);
     }
 }
 
