@@ -51,7 +51,7 @@ static const plb_flag flags[] = {
     {FLAG("deterministic", SWITCH, deterministic),
      .help = "choose kernels by rule and not by timing"},
     {FLAG("out", FILE, out), .letter = 'o', .value = "FILE",
-     .help = "write a page or its figures, as plumb report does: .html, .md, .csv, .png, ..."},
+     .help = "a page, or its figures: .html, .md, .csv, .png, ..."},
     {FLAG("plot", SWITCH, plot), .help = "print it with figures as plots"},
 };
 
