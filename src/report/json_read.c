@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "base/core/status.h"
+#include "report/profile_read.h"
 
 // ---------------------------------------------------------------------------- units
 typedef struct known_unit {
@@ -470,7 +471,9 @@ static plb_status read_evidence(const reader *r, const json_t *root) {
 static plb_status read_root(reader *r, const json_t *root) {
     const char *subtitle = text_of(root, "subtitle", NULL);
     const json_t *version = json_object_get(root, "version");
-    if (strcmp(text_of(root, "document", ""), "report") != 0) return bad(r, "document", "report");
+    const char *document = text_of(root, "document", "");
+    if (strcmp(document, "profile") == 0) return plb_profile_document(root, r->label, &r->document);
+    if (strcmp(document, "report") != 0) return bad(r, "document", "report or profile");
     if (json_integer_value(version) != 1) return bad(r, "version", "1");
     r->document = plb_document_new(text_of(root, "title", "Report"));
     if (!r->document) return no_memory();

@@ -172,7 +172,7 @@ def test_bad_files(folder, path):
     good = json.loads(path.read_text())
     for change, words in (
             ({"version": 2}, "version: expected 1"),
-            ({"document": "run"}, "document: expected report"),
+            ({"document": "run"}, "document: expected report or profile"),
             ({"sections": [{"blocks": [{"kind": "film"}]}]}, "section 1, block 1: kind: expected"),
             ({"sections": [{"blocks": [{"kind": "figure", "type": "pie"}]}]}, "type: expected"),
             ({"sections": [{"blocks": [{"kind": "figure", "type": "bars", "categories": ["a"],
@@ -192,6 +192,31 @@ def test_bad_files(folder, path):
     run = subprocess.run([samples.PLUMB, "report", path, "--format", "csv", "--part", "none"],
                          capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 2 and "surface" in run.stderr, run.stderr
+
+
+def test_profile(folder, _path):
+    kernel = {"name": samples.EVIL, "class": "gemm", "calls": 7, "total_ms": 40.0, "min_ms": 5,
+              "max_ms": 6}
+    device = {"device": 0, "name": "Card", "pid": 5, "program": "python", "span_ms": 100.0,
+              "active": 0.61, "move": 0.09, "idle": 0.3, "kernels": [kernel],
+              "idle_ms": {"synchronising": 20.0, "unknown": 10.0}}
+    path = folder / "profile.json"
+    path.write_text(json.dumps({"plumb": "1", "document": "profile", "document_version": 1,
+                                "devices": [device, {**device, "pid": 6, "active": 0.5}],
+                                "api": [{**kernel, "name": "cuLaunchKernel"}], "ranges": []}))
+    rows = rows_of(plumb("report", path, "--format", "csv", "--part", "breakdown"))
+    assert [(r["active"], r["moving data"], r["idle"]) for r in rows] == [
+        ("0.61", "0.09", "0.3"), ("0.5", "0.09", "0.3")]
+    idle = rows_of(plumb("report", path, "--format", "csv", "--part", "idle"))
+    assert idle[0]["synchronising ns"] == "20000000" and idle[0]["in no call ns"] == "10000000"
+    kernels = rows_of(plumb("report", path, "--format", "csv"))  # of a device, told once
+    assert len(kernels) == 1 and kernels[0]["name"] == samples.EVIL
+    calls = rows_of(plumb("report", path, "--format", "csv", "--part", "calls"))
+    assert [(r["name"], r["calls"], r["total ns"]) for r in calls] == [
+        ("cuLaunchKernel", "7", "40000000")]
+    assert "61.0 % active" in plumb("report", path, "--plot")
+    path.write_text('{"document": "profile", "devices": []}')
+    plumb("report", path, code=2)
 
 
 def test_run_of_store(folder, _path):
