@@ -11,6 +11,7 @@
 #include "bench/git.h"
 #include "cli/bench_flags.h"
 #include "cli/cli.h"
+#include "cli/typed.h"
 #include "store/study.h"
 #include "study/document.h"
 #include "study/study.h"
