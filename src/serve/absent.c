@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server in a build without libmicrohttpd: says what is missing.
+#include <stddef.h>
+
 #include "base/core/status.h"
 #include "serve/serve.h"
 
