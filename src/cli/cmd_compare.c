@@ -9,7 +9,9 @@
 #include "base/core/status.h"
 #include "bench/compare.h"
 #include "cli/cli.h"
+#include "cli/profile_compare.h"
 #include "cli/stored.h"
+#include "probe/kept.h"
 
 typedef struct compare_flags {
     const char *db, *by;
@@ -255,6 +257,9 @@ static plb_status print_json(const plb_compare_result *r, const compare_flags *f
 
 static plb_status run_compare(plb_call *call) {
     const compare_flags *f = call->options;
+    if (call->operand_count == 2 && plb_kept_is(call->operands[0]) &&
+        plb_kept_is(call->operands[1]))
+        return plb_profile_compare(call, f->margin / 100);
     const plb_compare_request request = {.a = call->operand_count > 0 ? call->operands[0] : NULL,
                                          .b = call->operand_count > 1 ? call->operands[1] : NULL,
                                          .by = f->by,
@@ -295,6 +300,8 @@ const plb_command plb_cmd_compare = {
         "the margin, SLOWER or FASTER where B differs from A by more than the margin with at\n"
         "most 0.5 % of such verdicts wrong, and UNSURE otherwise, with what is needed to be\n"
         "sure. docs/measuring.md explains it.\n\n"
+        "Two files that `plumb profile --save` kept are compared kernel by kernel, without a\n"
+        "verdict: what appeared, vanished, changed in count, mean time, launch shape or class.\n\n"
         "Exits with 1 if anything is SLOWER, or failed where A did not; 2 if what is asked\n"
         "for cannot be compared; 5 if there was nothing to compare.",
     .max_operands = 2,

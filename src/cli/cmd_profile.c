@@ -8,15 +8,16 @@
 #include <unistd.h>
 
 #include "base/core/alloc.h"
-#include "base/core/arena.h"
 #include "base/core/status.h"
+#include "base/file.h"
 #include "base/folder.h"
 #include "cli/cli.h"
-#include "cli/profile_report.h"
-#include "cli/profile_trace.h"
+#include "cli/profile_show.h"
+#include "probe/kept.h"
+#include "probe/kernel_name.h"
 
 typedef struct profile_flags {
-    const char *sort, *group, *classes, *graph_nodes, *trace, *output, *window;
+    const char *sort, *group, *classes, *graph_nodes, *trace, *save, *output, *window;
     int64_t top, trace_mib, sample_ms, block_ms;
     double delay_s, limit_s;
     bool api, ranges, cost, strict, host_only;
@@ -52,6 +53,8 @@ static const plb_flag flags[] = {
      .help = "write every record for ui.perfetto.dev, as Chrome's trace format"},
     {FLAG("trace-limit", INT, trace_mib), .value = "MIB", .min = 1, .max = 1 << 20,
      .fallback = "256", .help = "of a process's records; later ones are counted"},
+    {FLAG("save", FILE, save), .value = "FILE",
+     .help = "keep the whole profile, for `plumb trace` and `plumb compare`"},
     {FLAG("sample", INT, sample_ms), .value = "MS", .min = 1, .max = 60000, .fallback = "100",
      .help = "between two looks at threads and cards"},
     {FLAG("output", FILE, output), .value = "FILE",
@@ -87,38 +90,6 @@ static plb_status find_library(char *out, size_t out_bytes) {
                     self);
 }
 
-static void remove_folder(const char *folder) {
-    plb_arena *arena = plb_arena_new();
-    const char *const *names;
-    char path[PATH_MAX];
-    size_t count = 0;
-    if (arena && plb_folder_list(folder, arena, &names, &count) == PLB_OK)
-        for (size_t i = 0; i < count; i++) {
-            snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-            unlink(path);
-        }
-    plb_arena_free(arena);
-    rmdir(folder);
-}
-
-static plb_profile_order order_of(const char *sort) {
-    static const char *const names[] = {"total", "calls", "average", "max", "name"};
-    for (int i = 0; i < 5; i++)
-        if (strcmp(sort, names[i]) == 0) return (plb_profile_order)i;
-    return PLB_BY_TOTAL;
-}
-
-static plb_status tell(const plb_profile_report *report, const plb_call *call) {
-    if (!call->json) {
-        plb_profile_print(report);
-        return PLB_OK;
-    }
-    plb_json json;
-    plb_cli_json_begin(&json, "profile", 1);
-    plb_profile_json(report, &json);
-    return plb_cli_json_print(&json);
-}
-
 // All that one run needs, from the folder for the probe's files to what came of it.
 typedef struct job {
     const profile_flags *flags;
@@ -126,19 +97,8 @@ typedef struct job {
     char **command; // its words, NULL at the end
     char folder[PATH_MAX], library[PATH_MAX], words[192];
     int output; // where the report goes, or -1
-    plb_kernel_classes *classes;
     plb_command_result run;
-    plb_profile *profile;
 } job;
-
-// The program's own exit code, unless the profile is incomplete and must not be.
-static void set_exit_code(const plb_profile_report *report, job *j) {
-    char why[320];
-    j->call->exit_code = report->run->exit_code;
-    if (!j->flags->strict || !plb_profile_incomplete(report, why, sizeof why)) return;
-    plb_note("incomplete: %s", why);
-    j->call->exit_code = PLB_EXIT_BROKEN;
-}
 
 // What can fail without having run anything, first.
 static plb_status prepare(job *j) {
@@ -146,7 +106,9 @@ static plb_status prepare(job *j) {
     j->command = plb_alloc_array((size_t)j->call->operand_count + 1, sizeof *j->command);
     if (!j->command) return plb_fail(PLB_ENOMEM, "out of memory for a command");
     memcpy(j->command, j->call->operands, (size_t)j->call->operand_count * sizeof *j->command);
-    PLB_TRY(plb_kernel_classes_new(f->classes, &j->classes));
+    plb_kernel_classes *classes; // whether the file is right, before anything runs
+    PLB_TRY(plb_kernel_classes_new(f->classes, &classes));
+    plb_kernel_classes_free(classes);
     if (!f->host_only) PLB_TRY(find_library(j->library, sizeof j->library));
     if (f->output) {
         j->output = open(f->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -180,20 +142,25 @@ static plb_status run_command(job *j) {
     return j->run.started ? PLB_OK : plb_fail(PLB_EINVAL, "%s", j->run.error_text);
 }
 
+// The program's own exit code, unless the profile is incomplete and must not be.
 static plb_status report(job *j) {
     const profile_flags *f = j->flags;
-    PLB_TRY(plb_profile_read(j->folder, j->classes, &j->profile));
-    plb_profile_sort(j->profile, order_of(f->sort));
-    const plb_profile_report r = {.command = j->command,
-                                  .run = &j->run,
-                                  .profile = j->profile,
-                                  .top = (int)f->top,
-                                  .group = f->group};
-    if (f->trace) PLB_TRY(plb_profile_write_trace(j->folder, j->profile, f->trace));
-    if (j->output >= 0 && dup2(j->output, STDOUT_FILENO) < 0)
-        return plb_fail_errno("%s", f->output);
-    PLB_TRY(tell(&r, j->call));
-    set_exit_code(&r, j);
+    char why[320] = "";
+    const plb_profile_view view = {.sort = f->sort,
+                                   .group = f->group,
+                                   .classes = f->classes,
+                                   .trace = f->trace,
+                                   .top = f->top,
+                                   .folder = j->folder,
+                                   .command = j->command,
+                                   .run = &j->run,
+                                   .output = j->output};
+    if (f->save) PLB_TRY(plb_kept_write(f->save, j->command, &j->run, j->folder));
+    PLB_TRY(plb_profile_show(&view, j->call, why, sizeof why));
+    j->call->exit_code = j->run.exit_code;
+    if (!f->strict || !why[0]) return PLB_OK;
+    plb_note("incomplete: %s", why);
+    j->call->exit_code = PLB_EXIT_BROKEN;
     return PLB_OK;
 }
 
@@ -205,22 +172,18 @@ static plb_status run_in_folder(job *j) {
 
 static void free_job(job *j) {
     if (j->output >= 0) close(j->output);
-    plb_profile_free(j->profile);
-    plb_kernel_classes_free(j->classes);
     plb_free(j->command);
     plb_free(j);
 }
 
 static plb_status run_profile(plb_call *call) {
-    const char *tmp = getenv("TMPDIR");
     job *j = plb_alloc(sizeof *j);
     if (!j) return plb_fail(PLB_ENOMEM, "out of memory for a profile");
     j->flags = call->options, j->call = call, j->output = -1;
-    snprintf(j->folder, sizeof j->folder, "%s/plumb-profile-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    plb_status status = mkdtemp(j->folder) ? PLB_OK : plb_fail_errno("%s", j->folder);
+    plb_status status = plb_profile_folder(j->folder);
     if (!status) {
         status = run_in_folder(j);
-        remove_folder(j->folder);
+        plb_profile_remove_folder(j->folder);
     }
     free_job(j);
     return status;

@@ -155,13 +155,43 @@ static plb_status put_folder(writer *w, const char *folder, const plb_profile *p
     return status;
 }
 
-plb_status plb_profile_write_trace(const char *folder, const plb_profile *profile,
+// Power, memory and use of the cards, under a process of their own.
+static plb_status put_counters(writer *w, const plb_command_result *run, const plb_spool *s) {
+    if (!run || !s || !run->samples) return PLB_OK;
+    PLB_TRY(put_process_name(w, 1, "cards, as NVML saw them"));
+    for (int i = 0; i < run->samples; i++) {
+        const plb_command_sample *a = &run->sample[i];
+        const double us = (double)(a->at_ns - s->begin_ns + s->begin_cupti_ns - w->zero_ns) / 1e3;
+        const double values[] = {a->watts, (double)a->memory_bytes / (1 << 20),
+                                 100 * (double)a->utilisation};
+        static const char *const names[] = {"W", "MiB in use", "% of time with a kernel"};
+        for (int k = 0; k < 3; k++) {
+            char name[64];
+            plb_json json = {.compact = true};
+            snprintf(name, sizeof name, "card %d: %s", (int)a->card, names[k]);
+            plb_json_begin_object(&json, NULL);
+            plb_json_string(&json, "ph", "C");
+            plb_json_string(&json, "name", name);
+            plb_json_double(&json, "ts", us);
+            plb_json_int(&json, "pid", 1);
+            plb_json_begin_object(&json, "args");
+            plb_json_double(&json, "value", values[k]);
+            plb_json_end(&json);
+            plb_json_end(&json);
+            PLB_TRY(put(w, &json));
+        }
+    }
+    return PLB_OK;
+}
+
+plb_status plb_profile_write_trace(const char *folder, const plb_profile_report *report,
                                    const char *path) {
     static const char head[] = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", tail[] = "\n]}\n";
     writer w = {0};
     PLB_TRY(plb_atomic_open(path, &w.file));
     plb_status status = plb_atomic_write(w.file, head, sizeof head - 1);
-    if (!status) status = put_folder(&w, folder, profile);
+    if (!status) status = put_folder(&w, folder, report->profile);
+    if (!status) status = put_counters(&w, report->run, w.spool);
     if (!status) status = plb_atomic_write(w.file, tail, sizeof tail - 1);
     if (!status) return plb_atomic_commit(w.file);
     plb_atomic_abort(w.file);

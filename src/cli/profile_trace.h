@@ -2,11 +2,11 @@
 #ifndef PLB_CLI_PROFILE_TRACE_H
 #define PLB_CLI_PROFILE_TRACE_H
 
-#include "probe/profile.h"
+#include "cli/profile_report.h"
 
-// Writes what the *.trace files of `folder` hold to `path`, whole or not at all, in Chrome's trace
+// Writes what the *.trace files of `folder` hold, and what the cards drew, to `path`, whole or not at all, in Chrome's trace
 // event format ("JSON object format"), which ui.perfetto.dev opens.
-PLB_MUST_USE plb_status plb_profile_write_trace(const char *folder, const plb_profile *profile,
-                                                const char *path);
+PLB_MUST_USE plb_status plb_profile_write_trace(const char *folder,
+                                                const plb_profile_report *report, const char *path);
 
 #endif

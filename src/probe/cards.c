@@ -42,6 +42,8 @@ struct plb_cards {
     double utilisation_sum[PLB_COMMAND_CARDS];
     plb_command_card card[PLB_COMMAND_CARDS];
     int64_t begin_ns, last_ns;
+    plb_command_sample sample[PLB_COMMAND_SAMPLES];
+    int samples, looks, every; // each `every`-th look is kept
 };
 
 static bool find_all(void *library, nvml *n) {
@@ -81,6 +83,7 @@ plb_cards *plb_cards_open(void) {
     plb_cards *c = plb_alloc(sizeof *c);
     if (!c) return NULL;
     c->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    c->every = 1;
     if (c->library && open_cards(c)) {
         c->begin_ns = c->last_ns = plb_now_ns();
         return c;
@@ -104,7 +107,20 @@ static void sample_clocks(const nvml *n, void *device, plb_command_card *card) {
     if (n->throttle && n->throttle(device, &reasons) == 0) card->throttle |= reasons;
 }
 
+// When there is no room, every second look goes, and of those to come.
+static void keep(plb_cards *c, const plb_command_sample *sample) {
+    if (c->samples == PLB_COMMAND_SAMPLES) {
+        int kept = 0;
+        for (int i = 0; i < c->samples; i++)
+            if (i / c->count % 2 == 0) c->sample[kept++] = c->sample[i];
+        c->samples = kept;
+        c->every *= 2;
+    }
+    c->sample[c->samples++] = *sample;
+}
+
 static void sample_one(plb_cards *c, int i, double seconds) {
+    plb_command_sample kept = {.at_ns = c->last_ns + (int64_t)(seconds * 1e9), .card = i};
     const nvml *n = &c->nvml;
     plb_command_card *card = &c->card[i];
     nvml_memory memory;
@@ -113,14 +129,19 @@ static void sample_one(plb_cards *c, int i, double seconds) {
     if (c->counts_energy[i]) n->energy(c->device[i], &c->last_mj[i]);
     if (n->power && n->power(c->device[i], &milliwatts) == 0) {
         double watts = milliwatts / 1e3;
+        kept.watts = (float)watts;
         if (watts > card->watts_max) card->watts_max = watts;
         if (!c->counts_energy[i]) card->joules += watts * seconds;
     }
-    if (n->memory && n->memory(c->device[i], &memory) == 0 &&
-        (int64_t)memory.used > card->memory_max_bytes)
-        card->memory_max_bytes = (int64_t)memory.used;
-    if (n->utilization && n->utilization(c->device[i], &utilization) == 0)
+    if (n->memory && n->memory(c->device[i], &memory) == 0) {
+        kept.memory_bytes = (int64_t)memory.used;
+        if (kept.memory_bytes > card->memory_max_bytes) card->memory_max_bytes = kept.memory_bytes;
+    }
+    if (n->utilization && n->utilization(c->device[i], &utilization) == 0) {
+        kept.utilisation = (float)utilization.gpu / 100;
         c->utilisation_sum[i] += utilization.gpu / 100.0;
+    }
+    if (c->looks % c->every == 0) keep(c, &kept);
     sample_clocks(n, c->device[i], card);
     card->samples++;
 }
@@ -131,6 +152,7 @@ void plb_cards_sample(plb_cards *c) {
     double seconds = (double)(now_ns - c->last_ns) / 1e9;
     for (int i = 0; i < c->count; i++) sample_one(c, i, seconds);
     c->last_ns = now_ns;
+    c->looks++;
 }
 
 void plb_cards_close(plb_cards *c, plb_command_result *out) {
@@ -144,6 +166,8 @@ void plb_cards_close(plb_cards *c, plb_command_result *out) {
         out->card[i] = *card;
     }
     out->cards = c->count;
+    out->samples = c->samples;
+    memcpy(out->sample, c->sample, sizeof out->sample);
     c->nvml.shutdown();
     dlclose(c->library);
     plb_free(c);

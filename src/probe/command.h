@@ -15,6 +15,7 @@ enum {
     PLB_COMMAND_THREADS = 256,
     PLB_COMMAND_CARDS = 16,
     PLB_COMMAND_COUNTERS = 6,
+    PLB_COMMAND_SAMPLES = 1024,
 };
 
 typedef struct plb_command_options {
@@ -44,6 +45,14 @@ typedef struct plb_command_card {
     int samples;
 } plb_command_card;
 
+// One look at a card.
+typedef struct plb_command_sample {
+    int64_t at_ns; // CLOCK_MONOTONIC
+    int32_t card;
+    float watts, utilisation;
+    int64_t memory_bytes;
+} plb_command_sample;
+
 typedef struct plb_command_counter {
     const char *name;
     bool known;
@@ -61,6 +70,9 @@ typedef struct plb_command_result {
     char counter_reason[128]; // why counters are unknown, or ""
     plb_command_card card[PLB_COMMAND_CARDS];
     int cards;
+    plb_command_sample
+        sample[PLB_COMMAND_SAMPLES]; // in order; of a long run every second, fourth ...
+    int samples;
     char error_text[256];
 } plb_command_result;
 

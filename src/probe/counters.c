@@ -21,6 +21,10 @@ static const struct {
     {"migrations", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS},
 };
 
+const char *plb_counter_name(int i) {
+    return kinds[i].name;
+}
+
 static int open_one(int i, pid_t pid, bool kernel_too) {
     struct perf_event_attr attr = {.size = sizeof attr,
                                    .type = kinds[i].type,

@@ -13,6 +13,7 @@ typedef struct plb_counters {
     int error;                    // errno of the first that failed, or 0
 } plb_counters;
 
+const char *plb_counter_name(int i); // of the i-th of a run's counters
 // Counting begins when `pid` becomes another program.
 void plb_counters_open(plb_counters *counters, pid_t pid);
 // Reads and closes.

@@ -65,8 +65,8 @@ def step(options):
 def jax_program(_):
     import jax
     import jax.numpy as jnp
-    a = jnp.ones((1024, 1024), jnp.float32)
-    product = jax.jit(lambda x: jnp.tanh(x @ x) / 1024)
+    a = jnp.ones((1024, 1024), jnp.float32) / 32
+    product = jax.jit(lambda x: jnp.tanh(x @ x) / 32)
     for _ in range(20):
         a = product(a)
     a.block_until_ready()
@@ -80,25 +80,23 @@ def resnet50(torch):
 
 
 def blocks(options):
-    """Times of iterations in blocks, with the probe's recording on and off in turn."""
+    """Times of iterations in blocks, by what the probe records meanwhile: 0 nothing, 1 kernels,
+    3 copies too, 7 all of the default mode."""
     import torch
-    switch = None
-    if "CUDA_INJECTION64_PATH" in os.environ and not options.no_switch:
-        switch = ctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"]).plb_probe_switch
+    turn = ctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"]).plb_probe_turn
     model, image = resnet50(torch)
-    found = {"on": [], "off": []}
+    found = {state: [] for state in (0, 1, 3, 7)}
+    order = (0, 7, 1, 3, 3, 1, 7, 0)
     with torch.no_grad():
         for _ in range(100):
             model(image)
         torch.cuda.synchronize()
         end = time.perf_counter() + options.seconds
-        order = ("on", "off", "off", "on")
         i = 0
         while time.perf_counter() < end:
-            state = order[i % 4]
+            state = order[i % len(order)]
             i += 1
-            if switch:
-                switch(int(state == "on"))
+            turn(state)
             for _ in range(3):
                 model(image)
             torch.cuda.synchronize()
@@ -218,7 +216,6 @@ def main():
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--iterations", type=int, default=12)
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--no-switch", action="store_true")
     options = parser.parse_args()
     programs = {"step": step, "jax": jax_program, "blocks": blocks, "graph": graph,
                 "kineto_later": kineto_later, "model": model}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tells again what a stored profile holds.
+#include <limits.h>
+
+#include "base/core/alloc.h"
+#include "base/core/arena.h"
+#include "base/core/status.h"
+#include "cli/cli.h"
+#include "cli/profile_show.h"
+#include "probe/kept.h"
+
+typedef struct trace_flags {
+    const char *sort, *group, *classes, *trace;
+    int64_t top;
+    bool strict;
+} trace_flags;
+
+#define FLAG(flag, what, field) \
+    .name = flag, .kind = PLB_FLAG_##what, .offset = offsetof(trace_flags, field)
+static const plb_flag flags[] = {
+    {FLAG("sort", CHOICE, sort), .value = "total|calls|average|max|name", .fallback = "total",
+     .help = "order of the tables"},
+    {FLAG("top", INT, top), .value = "N", .max = 1 << 20, .fallback = "20",
+     .help = "rows of a table; 0: all"},
+    {FLAG("group", CHOICE, group), .value = "kernel|class", .fallback = "kernel",
+     .help = "class leaves single kernels out"},
+    {FLAG("classes", FILE, classes), .value = "FILE",
+     .help = "lines \"CLASS PATTERN\" that come before the built-in classes of kernels"},
+    {FLAG("trace", FILE, trace), .value = "FILE",
+     .help = "write the records, if they were kept, for ui.perfetto.dev"},
+    {FLAG("strict", SWITCH, strict), .help = "exit with 6 when the profile is incomplete"},
+};
+
+static plb_status tell(const trace_flags *f, plb_call *call, const char *folder, plb_arena *arena,
+                       plb_command_result *run) {
+    char **command = NULL, why[320] = "";
+    bool has_run = false;
+    PLB_TRY(plb_kept_extract(call->operands[0], folder, arena, &command, run, &has_run));
+    const plb_profile_view view = {.sort = f->sort,
+                                   .group = f->group,
+                                   .classes = f->classes,
+                                   .trace = f->trace,
+                                   .top = f->top,
+                                   .folder = folder,
+                                   .command = command,
+                                   .run = has_run ? run : NULL,
+                                   .output = -1};
+    PLB_TRY(plb_profile_show(&view, call, why, sizeof why));
+    if (f->strict && why[0]) {
+        plb_note("incomplete: %s", why);
+        call->exit_code = PLB_EXIT_BROKEN;
+    }
+    return PLB_OK;
+}
+
+static plb_status run_trace(plb_call *call) {
+    char folder[PATH_MAX];
+    plb_arena *arena = plb_arena_new();
+    plb_command_result *run = plb_alloc(sizeof *run);
+    plb_status status =
+        arena && run ? plb_profile_folder(folder) : plb_fail(PLB_ENOMEM, "no memory for a profile");
+    if (!status) {
+        status = tell(call->options, call, folder, arena, run);
+        plb_profile_remove_folder(folder);
+    }
+    plb_free(run);
+    plb_arena_free(arena);
+    return status;
+}
+
+const plb_command plb_cmd_trace = {
+    .name = "trace",
+    .summary = "tell again what a stored profile holds",
+    .operands = "PROFILE",
+    .description = "Reads what `plumb profile --save PROFILE` kept, and shows it as that did.",
+    .min_operands = 1,
+    .max_operands = 1,
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags,
+    .options_bytes = sizeof(trace_flags),
+    .completes = "",
+    .run = run_trace,
+};

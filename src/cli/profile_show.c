@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/profile_show.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/core/arena.h"
+#include "base/core/status.h"
+#include "base/folder.h"
+#include "cli/profile_report.h"
+#include "cli/profile_trace.h"
+
+plb_status plb_profile_folder(char out[PATH_MAX]) {
+    const char *tmp = getenv("TMPDIR");
+    snprintf(out, PATH_MAX, "%s/plumb-profile-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    return mkdtemp(out) ? PLB_OK : plb_fail_errno("%s", out);
+}
+
+void plb_profile_remove_folder(const char *folder) {
+    plb_arena *arena = plb_arena_new();
+    const char *const *names;
+    char path[PATH_MAX];
+    size_t count = 0;
+    if (arena && plb_folder_list(folder, arena, &names, &count) == PLB_OK)
+        for (size_t i = 0; i < count; i++) {
+            snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+            unlink(path);
+        }
+    plb_arena_free(arena);
+    rmdir(folder);
+}
+
+static plb_profile_order order_of(const char *sort) {
+    static const char *const names[] = {"total", "calls", "average", "max", "name"};
+    for (int i = 0; i < 5; i++)
+        if (strcmp(sort, names[i]) == 0) return (plb_profile_order)i;
+    return PLB_BY_TOTAL;
+}
+
+static plb_status tell(const plb_profile_report *report, const plb_call *call) {
+    if (!call->json) {
+        plb_profile_print(report);
+        return PLB_OK;
+    }
+    plb_json json;
+    plb_cli_json_begin(&json, "profile", 1);
+    plb_profile_json(report, &json);
+    return plb_cli_json_print(&json);
+}
+
+static plb_status show(const plb_profile_view *v, const plb_call *call, plb_profile *profile,
+                       char *why, size_t why_bytes) {
+    const plb_profile_report report = {.command = v->command,
+                                       .run = v->run,
+                                       .profile = profile,
+                                       .top = (int)v->top,
+                                       .group = v->group};
+    plb_profile_sort(profile, order_of(v->sort));
+    if (v->trace) PLB_TRY(plb_profile_write_trace(v->folder, &report, v->trace));
+    if (v->output >= 0 && dup2(v->output, STDOUT_FILENO) < 0) return plb_fail_errno("dup2");
+    PLB_TRY(tell(&report, call));
+    if (!plb_profile_incomplete(&report, why, why_bytes)) why[0] = '\0';
+    return PLB_OK;
+}
+
+plb_status plb_profile_show(const plb_profile_view *v, const plb_call *call, char *why,
+                            size_t why_bytes) {
+    plb_kernel_classes *classes = NULL;
+    plb_profile *profile = NULL;
+    plb_status status = plb_kernel_classes_new(v->classes, &classes);
+    if (!status) status = plb_profile_read(v->folder, classes, &profile);
+    if (!status) status = show(v, call, profile, why, why_bytes);
+    plb_profile_free(profile);
+    plb_kernel_classes_free(classes);
+    return status;
+}

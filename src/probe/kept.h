@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// A profile kept in one file: what ran, what was seen from outside, and the probe's own files of
+// each process, of which the tables are mostly empty and are packed. In the machine's own byte
+// order, like the probe's files; read as hostile input.
+//
+//     magic, version, then sections to the end: kind, name, size in bytes, bytes
+#ifndef PLB_PROBE_KEPT_H
+#define PLB_PROBE_KEPT_H
+
+#include "base/core/arena.h"
+#include "probe/command.h"
+#include "probe/spool.h"
+
+#define PLB_KEPT_MAGIC UINT64_C(0x31666f72506d6c50) // "PlmProf1"
+
+enum {
+    PLB_KEPT_VERSION = 1,
+    PLB_KEPT_SECTIONS = 4096,
+    PLB_KEPT_NAME_BYTES = 32,
+    PLB_KEPT_COMMAND_BYTES = 1 << 20,
+};
+
+typedef enum plb_kept_kind {
+    PLB_KEPT_COMMAND = 1, // its words, each with a NUL
+    PLB_KEPT_RUN,         // plb_command_result
+    PLB_KEPT_SPOOL,       // packed
+    PLB_KEPT_TRACE,       // plb_trace_record, one after the other
+} plb_kept_kind;
+
+// As it stands in the file, before its bytes.
+typedef struct plb_kept_section {
+    uint32_t kind, unused;
+    char name[PLB_KEPT_NAME_BYTES]; // of a probe's file without its ending, or ""
+    uint64_t size_bytes;
+} plb_kept_section;
+
+// Whether the file begins as a kept profile does; false also when it cannot be read.
+bool plb_kept_is(const char *path);
+
+// Packs `folder` and what came of the run into `path`, which then is there whole or not at all.
+PLB_MUST_USE plb_status plb_kept_write(const char *path, char *const *command,
+                                       const plb_command_result *run, const char *folder);
+
+// Goes through a kept profile in memory; `each` gets every section, checked against the size. Stops at
+// the first that fails.
+typedef plb_status (*plb_kept_visit)(void *user, const plb_kept_section *section,
+                                     const uint8_t *bytes);
+PLB_MUST_USE plb_status plb_kept_walk(const uint8_t *bytes, size_t size_bytes, const char *place,
+                                      plb_kept_visit each, void *user);
+
+// Unpacks a spool into `out`, zeroed before; does not check what stands in it.
+PLB_MUST_USE plb_status plb_kept_unpack(const uint8_t *bytes, size_t size_bytes, const char *place,
+                                        plb_spool *out);
+// Reads what was seen of a run; afterwards its strings end and its counts fit.
+PLB_MUST_USE plb_status plb_kept_run(const uint8_t *bytes, size_t size_bytes, const char *place,
+                                     plb_command_result *out);
+
+// The probe's files back into `folder`, which is empty. `command`: words in `arena`, NULL at the
+// end, and *out_has_run whether `run` was there.
+PLB_MUST_USE plb_status plb_kept_extract(const char *path, const char *folder, plb_arena *arena,
+                                         char ***command, plb_command_result *run,
+                                         bool *out_has_run);
+
+#endif
