@@ -140,6 +140,17 @@ static void ranges(void) {
     launched(60 * MS, 61 * MS, 8);
 }
 
+// Other work than "known" has.
+static void mixed(void) {
+    const fake_kernel k = {.start_ns = zero,
+                           .end_ns = zero + 20 * MS,
+                           .name = "_Z4gemmPf",
+                           .grid = {8, 2, 1},
+                           .block = {128, 1, 1}};
+    fake_add_kernel(&k);
+    kernel(30 * MS, 40 * MS, 0, 7, "tanh");
+}
+
 // Only what lies between the program's own marks is recorded.
 static void window(void) {
     kernel(0, 10 * MS, 0, 7, "before");
@@ -230,6 +241,8 @@ int main(int argc, char **argv) {
         forking();
     } else if (strcmp(what, "ranges") == 0) {
         ranges();
+    } else if (strcmp(what, "mixed") == 0) {
+        mixed();
     } else if (strcmp(what, "window") == 0) {
         window();
     } else if (strcmp(what, "blocks") == 0) {

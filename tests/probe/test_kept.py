@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles kept in a file: told again, as a trace, compared, and damaged.
+
+tests/golden/resnet50_graph.profile was recorded on an H100: PyTorch's ResNet-50 at batch 1, once
+captured as a CUDA graph and replayed 20 times, then once eager (gpu_programs.py graph).
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from active_share import shares  # noqa: E402  (works the shares out apart from the program)
+
+PLUMB = os.environ.get("PLUMB", "build/plumb")
+GUEST = str(pathlib.Path(os.environ.get("PLUMB_BUILD", "build")) / "tests/guest")
+RECORDED = "tests/golden/resnet50_graph.profile"
+
+
+def run(*words, code=0):
+    done = subprocess.run([PLUMB, *words], capture_output=True, text=True, timeout=60,
+                          env=dict(os.environ, LC_ALL="C"), check=False)
+    assert done.returncode == code, (words, done.returncode, done.stderr)
+    return done
+
+
+def test_a_recorded_profile_is_told_again():
+    found = json.loads(run("trace", "--json", RECORDED).stdout)
+    device, = found["devices"]
+    assert device["name"] == "NVIDIA H100 80GB HBM3" and found["complete"]
+    # ResNet-50 has 53 convolutions; 20 replays and one eager pass are 21 times them.
+    convolved = sum(k["calls"] for k in device["kernels"] if k["class"] in ("convolution",
+                                                                           "matmul"))
+    assert convolved >= 21 * 53, convolved
+    graph = sum(k["graph_calls"] for k in device["kernels"])
+    eager = sum(k["calls"] - k["graph_calls"] for k in device["kernels"])
+    assert graph == 20 * eager == 4360, (graph, eager)
+    assert abs(device["active"] + device["move"] + device["idle"] - 1) < 1e-9
+    assert found["exit_code"] == 0 and found["cards"][0]["joules"] > 100
+    text = run("trace", "--top", "3", RECORDED).stdout
+    assert "H100" in text and "11 more kernels" not in text and "more kernels" in text
+
+
+def test_its_trace_says_the_same():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "trace.json")
+        found = json.loads(run("trace", "--json", "--trace", path, RECORDED).stdout)
+        trace = json.load(open(path))
+    device, = found["devices"]
+    apart = shares(trace)
+    for name in ("active", "move", "idle"):
+        assert abs(apart[name] - device[name]) < 1e-6, (name, apart[name], device[name])
+    kernels = [e for e in trace["traceEvents"] if e.get("cat") == "kernel"]
+    assert len(kernels) == device["launches"]
+    total = sum(k["total_ms"] for k in device["kernels"])
+    assert abs(sum(e["dur"] for e in kernels) / 1000 - total) < 1e-3
+    # Within a stream nothing overlaps, and watts are those of a card.
+    for stream in {e["tid"] for e in kernels}:
+        ends = sorted((e["ts"], e["ts"] + e["dur"]) for e in kernels if e["tid"] == stream)
+        assert all(a[1] <= b[0] + 1e-3 for a, b in zip(ends, ends[1:]))
+    watts = [e["args"]["value"] for e in trace["traceEvents"] if e["ph"] == "C" and
+             e["name"].endswith(": W")]
+    assert len(watts) > 10 and 30 < max(watts) < 800, watts[:3]
+
+
+def test_comparing():
+    same = json.loads(run("compare", "--json", RECORDED, RECORDED).stdout)
+    assert same["unequal"] == [] and same["kernels"]
+    assert all(k["changed"] == "" and k["change_ms"] == 0 for k in same["kernels"])
+    with tempfile.TemporaryDirectory() as folder:
+        known, window = (os.path.join(folder, n) for n in ("known", "window"))
+        run("profile", "--save", known, "--", GUEST, "known")
+        run("profile", "--save", window, "--", GUEST, "mixed")
+        found = json.loads(run("compare", "--json", known, window).stdout)
+        rows = {k["name"]: k for k in found["kernels"]}
+        assert found["unequal"] == ["the commands differ"], found["unequal"]
+        # gemm: once 20 ms for twice 30 in all, in another shape; relu is gone, tanh is new.
+        assert rows["gemm"]["changed"] == "count time grid", rows["gemm"]
+        assert abs(rows["gemm"]["change_ms"] + 10) < 1e-9, rows["gemm"]
+        assert rows["relu"]["changed"] == "vanished" and rows["relu"]["b"] is None
+        assert rows["tanh"]["changed"] == "appeared" and rows["tanh"]["a"] is None
+        text = run("compare", known, window).stdout
+        assert "Not the same: the commands differ" in text and "vanished" in text
+        found = json.loads(run("compare", "--json", known, RECORDED).stdout)
+        assert any("devices differ" in u for u in found["unequal"])
+
+
+def test_damage_is_told():
+    whole = pathlib.Path(RECORDED).read_bytes()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "damaged")
+        for size in (0, 4, 15, 16, 40, 70, 5000, 50000, len(whole) // 2, len(whole) - 1):
+            pathlib.Path(path).write_bytes(whole[:size])
+            if size == 16:
+                continue  # an empty profile is whole
+            done = run("trace", path, code=2)
+            assert len(done.stderr.splitlines()) == 1 and path in done.stderr, done.stderr
+        for at in (0, 8, 12, 16, 52, 60):
+            changed = bytearray(whole)
+            changed[at] ^= 0x85
+            pathlib.Path(path).write_bytes(changed)
+            done = subprocess.run([PLUMB, "trace", path], capture_output=True, text=True,
+                                  timeout=60, check=False)
+            assert done.returncode in (0, 2) and len(done.stderr.splitlines()) <= 1, (at, done)
+        assert os.listdir(folder) == ["damaged"]
+    run("trace", "/nonexistent", code=2)
+
+
+def main():
+    passed = failed = 0
+    for name, test in sorted(globals().items()):
+        if not name.startswith("test_"):
+            continue
+        try:
+            test()
+            passed += 1
+        except Exception as error:  # noqa: BLE001 (one test must not stop the others)
+            failed += 1
+            print(f"FAILED {name}: {type(error).__name__}: {error}", file=sys.stderr)
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return failed != 0
+
+
+sys.exit(main())
