@@ -41,8 +41,8 @@ bool plb_kept_is(const char *path);
 PLB_MUST_USE plb_status plb_kept_write(const char *path, char *const *command,
                                        const plb_command_result *run, const char *folder);
 
-// Goes through a kept profile in memory; `each` gets every section, checked against the size. Stops at
-// the first that fails.
+// Goes through a kept profile in memory; `each` gets every section, checked against the size. Stops
+// at the first that fails.
 typedef plb_status (*plb_kept_visit)(void *user, const plb_kept_section *section,
                                      const uint8_t *bytes);
 PLB_MUST_USE plb_status plb_kept_walk(const uint8_t *bytes, size_t size_bytes, const char *place,
