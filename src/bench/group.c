@@ -299,14 +299,28 @@ static plb_status start_worker(const runner *r, member *m) {
 }
 
 // ---------------------------------------------------------------------------- blocks
-static plb_status store_block(const runner *r, const member *m, const plb_block *block,
+// What disturbs now, noted with the case for its table.
+static uint32_t marks_of(const runner *r, member *m, const plb_block *block, bool timed) {
+    uint32_t marks = plb_disturbance_look(&r->b->disturbance);
+    plb_bench_case *c = m->c;
+    if (timed) {
+        c->blocks++;
+        c->busy_blocks += (marks & PLB_MARK_BUSY) != 0;
+        c->throttled_blocks += (marks & PLB_MARK_THROTTLED) != 0;
+        c->others_cpus = fmax(c->others_cpus, r->b->disturbance.others_cpus);
+    }
+    return marks | (block->recompiled > 0 ? PLB_MARK_RECOMPILED : 0);
+}
+
+static plb_status store_block(const runner *r, member *m, const plb_block *block,
                               plb_series_phase phase, int64_t sweep) {
+    const uint32_t marks = marks_of(r, m, block, phase == PLB_PHASE_TIMED);
     const plb_store_block row = {.kind =
                                      phase == PLB_PHASE_WARMUP ? PLB_BLOCK_WARMUP : PLB_BLOCK_TIMED,
                                  .sweep = phase == PLB_PHASE_WARMUP ? -1 : sweep,
                                  .began_ns = m->client.asked_ns,
                                  .iterations_per_sample = block->iterations_per_sample,
-                                 .marks = block->recompiled > 0 ? PLB_MARK_RECOMPILED : 0,
+                                 .marks = marks,
                                  .samples_ns = block->samples_ns,
                                  .count = (size_t)block->count};
     return plb_store_add_block(r->b->store, m->start_id, &row);

@@ -5,6 +5,7 @@
 
 #include "base/core/arena.h"
 #include "bench/bench.h"
+#include "bench/disturbance.h"
 #include "bench/estimate.h"
 #include "bench/fingerprint.h"
 
@@ -35,6 +36,7 @@ struct plb_bench {
     plb_store *store;
     int64_t run_id, began_ns;
     int ended;
+    plb_disturbance disturbance;
     plb_estimator estimator;
     double left_s; // the newest estimate of what is left
     int64_t left_at_ns;

@@ -47,6 +47,20 @@ static plb_status restore_row(const plb_measurement_row *row, plb_bench_case *c)
     return PLB_OK;
 }
 
+static plb_status restore_marks(plb_store *store, int64_t start, plb_arena *arena,
+                                plb_bench_case *c) {
+    plb_store_block *blocks = NULL;
+    size_t count = 0;
+    PLB_TRY(plb_store_blocks(store, start, arena, &blocks, &count));
+    for (size_t i = 0; i < count; i++) {
+        if (blocks[i].kind != PLB_BLOCK_TIMED) continue;
+        c->blocks++;
+        c->busy_blocks += (blocks[i].marks & PLB_MARK_BUSY) != 0;
+        c->throttled_blocks += (blocks[i].marks & PLB_MARK_THROTTLED) != 0;
+    }
+    return PLB_OK;
+}
+
 static plb_status restore_starts(plb_store *store, plb_arena *arena, plb_bench_case *c) {
     plb_start_row *starts = NULL;
     size_t count = 0;
@@ -60,6 +74,7 @@ static plb_status restore_starts(plb_store *store, plb_arena *arena, plb_bench_c
     c->warmup_iterations = last->warmup_iterations, c->steady = last->steady == 1;
     snprintf(c->stop, sizeof c->stop, "%s", last->stop ? last->stop : "");
     c->ran = copy_json(last->ran);
+    for (size_t i = 0; i < count; i++) PLB_TRY(restore_marks(store, starts[i].id, arena, c));
     return PLB_OK;
 }
 

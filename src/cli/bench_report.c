@@ -154,6 +154,20 @@ static time_text show_known(int64_t ns) {
     return show_ns(ns < 0 ? (double)NAN : (double)ns);
 }
 
+static void print_disturbance(const plb_bench_case *c) {
+    double blocks = c->blocks > 0 ? (double)c->blocks : 1;
+    if (c->busy_blocks) {
+        plb_print("%-26s busy: other programs had a processor in %.0f %% of its blocks", "",
+                  100 * (double)c->busy_blocks / blocks);
+        if (c->others_cpus > 0) plb_print(", up to %.1f", c->others_cpus);
+        plb_print("\n");
+    }
+    if (c->throttled_blocks) {
+        plb_print("%-26s throttled: the quota stopped it in %.0f %% of its blocks\n", "",
+                  100 * (double)c->throttled_blocks / blocks);
+    }
+}
+
 static void print_time_row(const plb_bench *b, const plb_bench_case *c, const char *stack) {
     char interval[40] = "one start", ratio[16] = "-";
     double floor = floor_of(b, c);
@@ -169,6 +183,7 @@ static void print_time_row(const plb_bench *b, const plb_bench_case *c, const ch
               c->peak_rss_bytes < 0 ? "unknown" : plb_show_bytes((double)c->peak_rss_bytes).text,
               c->proof.equal ? "EQUAL" : "-");
     if (!c->steady) plb_print("%-26s never became steady in its warm-up\n", "");
+    print_disturbance(c);
 }
 
 static void list_checked(const plb_proof *p, char *out, size_t size) {
@@ -284,6 +299,9 @@ static void write_case(plb_json *json, const plb_bench_case *c) {
     plb_json_double(json, "throughput",
                     timed ? (double)c->c.batch * 1e9 / c->median_ns : (double)NAN);
     plb_json_string(json, "stop", timed ? c->stop : NULL);
+    plb_json_int(json, "blocks", c->blocks);
+    plb_json_int(json, "busy_blocks", c->busy_blocks);
+    plb_json_int(json, "throttled_blocks", c->throttled_blocks);
     plb_json_raw(json, "versions", c->versions);
     plb_json_raw(json, "ran", c->ran);
     plb_json_string(json, "log", c->log[0] ? c->log : NULL);

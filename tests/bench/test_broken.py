@@ -184,6 +184,24 @@ def test_refused_by_capability():
     check(status == 2 and "resnet18" in err, f"unknown model: {err}")
 
 
+def test_busy():
+    """Blocks that are taken while another program keeps a processor busy are marked, and kept."""
+    place = Place()
+    spinner = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        status, document, err = place.run("bench", "mnist_cnn", "--stack", "plumb-plan", "--batch",
+                                          "64", "--threads", "1", "--time", "3", "--precision",
+                                          "0.01", "--starts", "1", "--no-lock")
+    finally:
+        spinner.kill()
+        spinner.wait()
+    check(status == 0, f"busy: {status} {err[-500:]}")
+    case = document["cases"][0]
+    marked = stored(place).execute("select count(*) from block where marks & 2 and timed"
+                                   ).fetchone()[0]
+    check(0 < marked == case["busy_blocks"] <= case["blocks"], f"busy: {marked} of {case}")
+
+
 def test_json():
     place = Place()
     status, document, err = place.run("bench", "mnist_cnn", "--task", "infer,train", "--stack",
@@ -220,6 +238,7 @@ def test_json():
 def main():
     test_refused_by_capability()
     test_json()
+    test_busy()
     test_ways()
     test_kill(signal.SIGKILL)
     test_kill(signal.SIGINT)

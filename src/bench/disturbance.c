@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/disturbance.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/core/clock.h"
+#include "bench/machine_state.h"
+#include "bench/usage.h"
+#include "store/store.h"
+
+static const int64_t every_ns = 1000000000;
+static const double busy_cpus = 0.05, coarse_cpus = 0.02; // ticks of 10 ms are read in a second
+
+// Processor time of all programs since boot, what a hypervisor took aside; -1: unknown.
+static int64_t machine_busy_ns(void) {
+    long long user = 0, nice = 0, system = 0, idle = 0, waiting = 0, irq = 0, soft = 0;
+    FILE *file = fopen("/proc/stat", "re");
+    int n = file ? fscanf(file, "cpu %lld %lld %lld %lld %lld %lld %lld", &user, &nice, &system,
+                          &idle, &waiting, &irq, &soft)
+                 : 0;
+    if (file) fclose(file);
+    if (n != 7) return -1;
+    return (user + nice + system + irq + soft) * (1000000000 / sysconf(_SC_CLK_TCK));
+}
+
+uint32_t plb_disturbance_look(plb_disturbance *d) {
+    const int64_t now = plb_now_ns();
+    if (d->known && now - d->looked_ns < every_ns) return d->marks;
+    plb_machine_state state;
+    const plb_disturbance before = *d;
+    plb_machine_state_read("", 0, &state);
+    *d = (plb_disturbance){.known = true,
+                           .looked_ns = now,
+                           .busy_ns = machine_busy_ns(),
+                           .own_ns = plb_usage_cpu_ns(getpid()),
+                           .quota_throttled = state.quota_throttled};
+    const int64_t own = d->own_ns - before.own_ns;
+    // Workers that ended since take their time with them: then nothing can be told.
+    if (!before.known || d->busy_ns < 0 || before.busy_ns < 0 || own < 0) return 0;
+    const double wall = (double)(now - before.looked_ns);
+    d->others_cpus = (double)(d->busy_ns - before.busy_ns - own) / wall;
+    if (d->others_cpus > busy_cpus + coarse_cpus) d->marks |= PLB_MARK_BUSY;
+    if (d->quota_throttled > before.quota_throttled) d->marks |= PLB_MARK_THROTTLED;
+    return d->marks;
+}
