@@ -2,9 +2,8 @@
 // One model at every level: proof of equal work, then times.
 #include <stddef.h>
 
-#include "base/core/status.h"
+#include "cli/bench_command.h"
 #include "cli/bench_flags.h"
-#include "cli/bench_report.h"
 #include "cli/cli.h"
 
 static const plb_flag flags[] = {
@@ -25,33 +24,7 @@ static const plb_flag flags[] = {
 };
 
 static plb_status run_bench(plb_call *call) {
-    const plb_bench_flags *f = call->options;
-    plb_bench_options options;
-    plb_bench *bench = NULL;
-    plb_arena *arena = plb_arena_new();
-    plb_status status;
-    if (!arena) return plb_fail(PLB_ENOMEM, "out of memory");
-    plb_cli_catch_interrupt();
-    PLB_TRY_OUT(plb_bench_flags_read(f, call, arena, &options));
-    options.tell = plb_bench_show;
-    PLB_TRY_OUT(plb_bench_new(&options, &bench));
-    if (!f->no_lock) PLB_TRY_OUT(plb_measure_lock());
-    plb_bench_print_plan(bench, &options);
-    status = plb_bench_run(bench);
-    plb_bench_clear_shown();
-    if (status && status != PLB_ECANCELLED) goto out;
-    // Interrupted or not: what was measured is told.
-    plb_status printed = PLB_OK;
-    if (call->json)
-        printed = plb_bench_print_json(bench, "bench", f->label);
-    else
-        plb_bench_print_tables(bench, false);
-    if (!status) status = printed;
-    call->exit_code = plb_bench_exit_code(bench);
-out:
-    plb_bench_free(bench);
-    plb_arena_free(arena);
-    return status;
+    return plb_bench_command(call, false);
 }
 
 const plb_command plb_cmd_bench = {

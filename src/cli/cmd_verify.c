@@ -2,37 +2,14 @@
 // The proof of equal work alone.
 #include <stddef.h>
 
-#include "base/core/status.h"
+#include "cli/bench_command.h"
 #include "cli/bench_flags.h"
-#include "cli/bench_report.h"
 #include "cli/cli.h"
 
 static const plb_flag flags[] = {PLB_BENCH_CASE_FLAGS};
 
 static plb_status run_verify(plb_call *call) {
-    const plb_bench_flags *f = call->options;
-    plb_bench_options options;
-    plb_bench *bench = NULL;
-    plb_arena *arena = plb_arena_new();
-    plb_status status;
-    if (!arena) return plb_fail(PLB_ENOMEM, "out of memory");
-    plb_cli_catch_interrupt();
-    PLB_TRY_OUT(plb_bench_flags_read(f, call, arena, &options));
-    options.tell = plb_bench_show, options.verify = true;
-    PLB_TRY_OUT(plb_bench_new(&options, &bench));
-    plb_bench_print_plan(bench, &options);
-    status = plb_bench_run(bench);
-    plb_bench_clear_shown();
-    if (status) goto out;
-    if (call->json)
-        PLB_TRY_OUT(plb_bench_print_json(bench, "verify", NULL));
-    else
-        plb_bench_print_tables(bench, true);
-    call->exit_code = plb_bench_exit_code(bench);
-out:
-    plb_bench_free(bench);
-    plb_arena_free(arena);
-    return status;
+    return plb_bench_command(call, true);
 }
 
 const plb_command plb_cmd_verify = {
