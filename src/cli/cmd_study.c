@@ -3,7 +3,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/core/arena.h"
@@ -40,7 +39,7 @@ static const plb_flag flags[] = {
     {FLAG("no-lock", SWITCH, no_lock), .help = "measure though another plumb measures"},
 };
 
-enum { MAX_SETS = 32, PLAN_LINES = 40 };
+enum { MAX_SETS = 32 };
 
 static plb_status split_sets(const char *text, plb_arena *arena, const char **sets, size_t *count) {
     char *copy = text ? plb_arena_strdup(arena, text) : NULL, *rest = NULL;
@@ -136,24 +135,54 @@ static void told(void *context, const char *path) {
     plb_print("%s\n", path);
 }
 
-static plb_status print_json(const plb_study *study, const plb_study_spec *spec) {
+static void begin_json(plb_json *json, const plb_study *study, const plb_study_spec *spec) {
+    plb_cli_json_begin(json, "study", 1);
+    plb_json_string(json, "study", spec->name);
+    plb_json_int(json, "run", plb_study_run_id(study));
+    plb_json_begin_array(json, "items");
+}
+
+// The plan, of which nothing has run.
+static plb_status print_plan_json(const plb_study *study, const plb_study_spec *spec) {
     plb_json json;
-    plb_cli_json_begin(&json, "study", 1);
-    plb_json_string(&json, "study", spec->name);
-    plb_json_int(&json, "run", plb_study_run_id(study));
-    plb_json_begin_array(&json, "items");
+    begin_json(&json, study, spec);
     for (size_t i = 0; i < plb_study_item_count(study); i++) {
         const plb_study_item *item = plb_study_item_at(study, i);
         plb_json_begin_object(&json, NULL);
         plb_json_string(&json, "part", item->part->name);
         plb_json_raw(&json, "keys", item->keys);
         plb_json_double(&json, "estimate_s", item->estimate_s);
-        plb_json_string(&json, "outcome", item->outcome);
-        plb_json_string(&json, "reason", item->reason[0] ? item->reason : NULL);
+        plb_json_null(&json, "outcome");
         plb_json_end(&json);
     }
     plb_json_end(&json);
     return plb_cli_json_print(&json);
+}
+
+// What the store holds of the run, results included.
+static plb_status print_json(const plb_study *study, const plb_study_spec *spec, plb_store *store) {
+    plb_json json = {0};
+    plb_study_item_row *rows = NULL;
+    size_t count = 0;
+    plb_status status;
+    plb_arena *arena = plb_arena_new();
+    if (!arena) return plb_fail(PLB_ENOMEM, "out of memory");
+    PLB_TRY_OUT(plb_store_items(store, plb_study_run_id(study), arena, &rows, &count));
+    begin_json(&json, study, spec);
+    for (size_t i = 0; i < count; i++) {
+        plb_json_begin_object(&json, NULL);
+        plb_json_string(&json, "part", rows[i].part);
+        plb_json_raw(&json, "keys", rows[i].keys);
+        plb_json_string(&json, "outcome", rows[i].outcome);
+        plb_json_string(&json, "reason", rows[i].reason);
+        plb_json_raw(&json, "results", rows[i].results);
+        plb_json_end(&json);
+    }
+    plb_json_end(&json);
+    status = plb_cli_json_print(&json);
+out:
+    plb_arena_free(arena);
+    return status;
 }
 
 static plb_status write_report(const plb_study *study, const plb_study_spec *spec,
@@ -167,6 +196,7 @@ static plb_status write_report(const plb_study *study, const plb_study_spec *spe
     PLB_TRY_OUT(plb_study_document(store, plb_study_run_id(study), &document));
     PLB_TRY_OUT(plb_document_write(document, PLB_FORMAT_HTML, NULL, f->output ? f->output : path,
                                    as_json ? NULL : told, NULL));
+    if (as_json) status = print_json(study, spec, store);
 out:
     plb_document_free(document);
     plb_store_close(store);
@@ -211,7 +241,7 @@ static plb_status options_json(const study_flags *f, plb_arena *arena, const cha
 
 static plb_status run_all(plb_call *call, const plb_study_spec *spec, plb_study *study) {
     const study_flags *f = call->options;
-    if (f->dry_run && call->json) return print_json(study, spec);
+    if (f->dry_run && call->json) return print_plan_json(study, spec);
     if (f->dry_run) {
         print_plan(study, spec);
         print_items(study);
@@ -223,13 +253,13 @@ static plb_status run_all(plb_call *call, const plb_study_spec *spec, plb_study 
     if (status && status != PLB_ECANCELLED) return status;
     call->exit_code = exit_code_of(study);
     plb_status written = write_report(study, spec, f, call->json);
-    if (!written && call->json) written = print_json(study, spec);
     return status ? status : written;
 }
 
 static plb_status run_study(plb_call *call) {
     const study_flags *f = call->options;
     const char *sets[MAX_SETS];
+    char revision[PLB_GIT_BYTES];
     plb_spec_options spec_options = {.quick = f->quick, .set = sets, .devices = f->device};
     plb_study_options options = {
         .store = f->db, .quick = f->quick, .time_s = f->time, .interrupted = interrupted};
@@ -245,6 +275,8 @@ static plb_status run_study(plb_call *call) {
     PLB_TRY_OUT(options_json(f, arena, &options.options_json));
     if (f->resume) PLB_TRY_OUT(find_run(f, spec.name, arena, &options.resume));
     options.command = plb_typed_command(arena);
+    plb_git_revision(".", revision);
+    options.git = revision[0] ? revision : NULL;
     options.tell = show;
     PLB_TRY_OUT(plb_study_new(&spec, &options, &study));
     PLB_TRY_OUT(run_all(call, &spec, study));

@@ -292,18 +292,34 @@ static void operator_row(plb_table *table, const json_t *row, double all_ns) {
     plb_table_number(table, member(row, "self_device_bytes"));
 }
 
+typedef struct ranked {
+    double self_ns;
+    size_t at;
+} ranked;
+
+static int costlier(const void *a, const void *b) {
+    double x = ((const ranked *)a)->self_ns, y = ((const ranked *)b)->self_ns;
+    return (x < y) - (x > y);
+}
+
 static void say_operators(teller *t, const plb_pool *pool) {
     const json_t *rows = json_object_get(pool->first->json, "operators");
     if (!json_array_size(rows)) return;
     double all_ns = 0;
-    for (size_t i = 0; i < json_array_size(rows); i++)
-        all_ns += member(json_array_get(rows, i), "self_cpu_ns");
+    size_t count = json_array_size(rows);
+    ranked *order = plb_arena_alloc(plb_document_arena(t->d), count * sizeof *order);
+    if (!order) return;
+    for (size_t i = 0; i < count; i++) {
+        order[i] = (ranked){member(json_array_get(rows, i), "self_cpu_ns"), i};
+        all_ns += order[i].self_ns;
+    }
+    qsort(order, count, sizeof *order, costlier);
     char name[64];
     snprintf(name, sizeof name, "operators-%s", pool->first->device);
     plb_table *table = plb_section_table(t->section, name_of(t, name), label_of(t, pool));
     operator_columns(table);
-    for (size_t i = 0; i < json_array_size(rows); i++)
-        operator_row(table, json_array_get(rows, i), all_ns);
+    for (size_t i = 0; i < count; i++)
+        operator_row(table, json_array_get(rows, order[i].at), all_ns);
     double plain = plb_result_number(pool->first, "plain_s");
     double recorded = plb_result_number(pool->first, "recorded_s");
     plb_section_say(t->section,

@@ -52,7 +52,7 @@ Json capabilities() {
                                               {"inference_mode", on_off},
                                               {"cudnn_benchmark", off_on}}},
                       {"trace", false},
-                      {"epoch", false},
+                      {"epoch", true},
                       {"group", false}};
 }
 
