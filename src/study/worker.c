@@ -136,7 +136,7 @@ plb_status plb_study_load(plb_study *s, const plb_study_item *item, const plb_fa
                           const char *weights, const plb_study_inputs *inputs,
                           json_t **out_answer) {
     PLB_TRY(check_capabilities(s, item, f));
-    bool dropout = item->part->kind == PLB_PART_TRAIN && item->part->dropout;
+    bool dropout = item->part->kind == PLB_PART_SWEEP || item->part->dropout;
     json_t *request = json_pack(
         "{s:s,s:s,s:s,s:[s],s:I,s:I,s:I,s:s,s:s,s:n,s:I,s:s,s:{},s:s,s:o,s:o,s:s,s:s,s:b}", "type",
         "load", "model", f->model, "task", f->training ? "train" : "infer", "devices", item->device,
