@@ -4,8 +4,8 @@
 //
 //   x[T,B,G H] = input W^T + bias;  at each step  a = x[t] + h R^T + rb  in G gates of H
 //   RNN, 1 gate        h = tanh(a), or max(a, 0)
-//   GRU, gates z r n   z = s(a_z), r = s(a_r), n = tanh(x_n + (r h) R_n^T + rb_n), or with reset_after
-//                      n = tanh(x_n + r (h R_n^T + rb_n));  h = (1 - z) n + z h
+//   GRU, gates z r n   z = s(a_z), r = s(a_r), n = tanh(x_n + (r h) R_n^T + rb_n), or with
+//                      reset_after n = tanh(x_n + r (h R_n^T + rb_n));  h = (1 - z) n + z h
 //   LSTM, gates i o f g  c = s(a_f) c + s(a_i) tanh(a_g),  h = s(a_o) tanh(c)
 //
 // with s the logistic function. Inputs x, r[G H,H], h0[B,H], c0[B,H] (LSTM), rb[G H] or none.
