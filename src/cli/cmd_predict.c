@@ -52,7 +52,7 @@ static const plb_flag flags[] = {
     PLB_DEVICE_FLAGS,
     {FLAG("no-winograd", SWITCH, no_winograd), .help = "no Winograd convolutions"},
     {FLAG("time-limit", DOUBLE, time_limit), .value = "S", .low = 0.001, .high = 1e6,
-     .help = "of an ONNX file: loops that run longer end it; default: none"},
+     .help = "limit of loops in an ONNX file; default: none"},
     {FLAG("dim", STRING, dim), .value = "NAME=N,...",
      .help = "of an ONNX file: numbers for extents that it names; default 1"},
     {FLAG("save", FILE, save), .value = "DIR",
