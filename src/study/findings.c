@@ -55,13 +55,20 @@ static const plb_result *find(const finder *f, wanted w) {
     return NULL;
 }
 
+// Whether the item's part is there for its operators: its epochs are of other samples.
+static bool recorded(const finder *f, const plb_result *item) {
+    for (size_t p = 0; p < f->r->spec.part_count; p++)
+        if (!strcmp(f->r->spec.parts[p].name, item->part)) return f->r->spec.parts[p].operators;
+    return false;
+}
+
 // Least time of an epoch over all that fits (a neighbour can only make it longer); NaN: none.
 static double epoch_s(const finder *f, wanted w) {
     double least = NAN;
     w.train = true;
     for (size_t i = 0; i < f->r->count; i++) {
         const plb_result *item = &f->r->items[i];
-        if (!fits(item, &w)) continue;
+        if (!fits(item, &w) || recorded(f, item)) continue;
         for (int e = 1; e <= plb_result_epochs(item); e++)
             least = fmin(least, plb_result_epoch(item, e, "train_s"));
     }
@@ -78,7 +85,7 @@ static void thread_range(const finder *f, const char *stack, const char *device,
     *low = INT64_MAX, *high = 0;
     const wanted w = {.train = true, .stack = stack, .device = device};
     for (size_t i = 0; i < f->r->count; i++) {
-        if (!fits(&f->r->items[i], &w)) continue;
+        if (!fits(&f->r->items[i], &w) || recorded(f, &f->r->items[i])) continue;
         int64_t threads = f->r->items[i].threads;
         *low = threads < *low ? threads : *low, *high = threads > *high ? threads : *high;
     }
@@ -360,6 +367,12 @@ static void memory_crossover(const finder *f) {
         if (isnan(ratio) || ratio <= 0) continue;
         cells++, less += ratio > 1;
         least = fmin(least, ratio), most = fmax(most, ratio);
+    }
+    if (!strcmp(device, "cpu")) { // what a plan takes and what a process holds are no match
+        SAY(f, OPEN,
+            "The C level needs less memory than PyTorch below resolution 2^6 and batch 2^7: only "
+            "on a device is memory of one kind known of both.");
+        return;
     }
     if (cells < 2) {
         SAY(f, OPEN,
