@@ -305,6 +305,9 @@ static plb_status write_slice(writer *w, const plb_node *n) {
         begin[count] = a->begin[i], step[count] = a->step[i], axes[count] = i;
         end[count++] = last < 0 ? INT64_MIN + 1 : last;
     }
+    if (count == 0 && x.rank > 0) { // all of it: not every reader knows empty lists
+        begin[0] = 0, end[0] = x.dim[0], axes[0] = 0, step[0] = 1, count = 1;
+    }
     Onnx__NodeProto *to = same(w, n, "Slice");
     plb_onnx_put_ints(w, to, "starts", begin, count);
     plb_onnx_put_ints(w, to, "ends", end, count);

@@ -16,6 +16,7 @@ from cheat_stack import Cheat
 
 class Broken(Cheat):
     way = None
+    quiet = False
 
     def hello(self, request):
         if self.way == "slow-hello":
@@ -85,7 +86,10 @@ class Broken(Cheat):
         os.close(int(os.environ["PLUMB_FD"]))
         time.sleep(1000)
 
-    def noise(self):
+    def noise(self): # once, or its time would be work that is done outside of the samples
+        if self.quiet:
+            return
+        self.quiet = True
         for _ in range(3000):
             os.write(1, b"{\"type\": \"samples\"}\n" * 100)
 

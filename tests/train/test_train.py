@@ -299,14 +299,15 @@ def test_data_lists_and_refuses():
     assert run.returncode == 0 and "mnist" in run.stdout and "drawn" in run.stdout, run
     listed = json.loads(plumb("data", "list", "--json").stdout)["data_sets"]
     assert {"mnist", "digits", "shapes"} <= {row["name"] for row in listed}
-    expect_refusal(plumb("data", "grab", "mnist"), "expected list, get NAME or check NAME")
+    expect_refusal(plumb("data", "grab", "mnist"),
+                   "expected list, get NAME, check NAME or show NAME")
     expect_refusal(plumb("data", "get"), "expected a data set's name")
     expect_refusal(plumb("data", "list", "mnist"), 'unexpected "mnist"')
     expect_refusal(plumb("data", "get", "digits"), "drawn on demand")
     expect_refusal(plumb("data", "check", "mnits"), "did you mean mnist?")
     if any(row["name"] == "mnist" and row["folder"] for row in listed):
         run = plumb("data", "check", "mnist")
-        assert run.returncode == 0 and "as published" in run.stdout, run
+        assert run.returncode == 0 and "all 4 files and samples are right" in run.stdout, run
 
 
 def need_long():
