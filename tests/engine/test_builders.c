@@ -157,7 +157,31 @@ static void bad_axes_fail_the_graph(void) {
     end(&b);
 }
 
+// Nodes that are alike are found by the bytes of their attributes, also where a caller's struct has
+// other bytes between its fields.
+static void products_are_alike_whoever_asks(void) {
+    built b;
+    begin(&b);
+    plb_value x = plb_input(b.graph, "x", PLB_F32, &plb_shape_of(3, 3)), y[3];
+    for (int i = 0; i < 2; i++) {
+        plb_matmul_attrs attrs;
+        memset(&attrs, i ? 0xa5 : 0x5a, sizeof attrs);
+        attrs.trans_a = 0, attrs.trans_b = 1;
+        attrs.epilogue.activation = PLB_ACT_NONE;
+        attrs.epilogue.alpha = attrs.epilogue.beta = 0;
+        y[i] = plb_matmul(b.graph, x, x, &attrs);
+    }
+    y[2] = plb_linear(b.graph, x, x, PLB_NONE);
+    const plb_node *nodes[3];
+    for (int i = 0; i < 3; i++) nodes[i] = &b.graph->nodes[b.graph->values[y[i]].node];
+    for (int i = 1; i < 3; i++) {
+        CHECK(memcmp(nodes[0]->attrs, nodes[i]->attrs, sizeof(plb_matmul_attrs)) == 0);
+    }
+    end(&b);
+}
+
 static const check_test tests[] = {
+    {"products_are_alike_whoever_asks", products_are_alike_whoever_asks},
     {"axes_count_from_the_end", axes_count_from_the_end},
     {"slices_are_python_ranges", slices_are_python_ranges},
     {"roll_goes_around", roll_goes_around},
