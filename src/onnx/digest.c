@@ -27,13 +27,26 @@ static uint64_t hash_frame(const plb_graph *graph, const plb_node *node, uint64_
     return plb_hash_string(hash, graph->model->variables[variable].name);
 }
 
-static uint64_t hash_node(const plb_graph *graph, const plb_node *node, const uint64_t *of_value) {
+// By their words where there are any: a struct also has bytes between its fields, which a copy of
+// it need not keep.
+static uint64_t hash_attributes(const plb_op *op, const void *attrs, uint64_t hash, bool *failed) {
+    if (!op->describe) return plb_hash_bytes(hash, attrs, op->attrs_bytes);
+    plb_strbuf text = {0};
+    op->describe(attrs, &text);
+    hash = plb_hash_string(hash, text.length ? text.text : "");
+    *failed |= text.failed;
+    plb_strbuf_free(&text);
+    return hash;
+}
+
+static uint64_t hash_node(const plb_graph *graph, const plb_node *node, const uint64_t *of_value,
+                          bool *failed) {
     const plb_op *op = plb_op_of(node->op);
     uint64_t hash = plb_hash_string(PLB_HASH_SEED, op->name);
     if (op->flags & PLB_OP_FRAME)
         hash = hash_frame(graph, node, hash);
     else if (op->attrs_bytes)
-        hash = plb_hash_bytes(hash, node->attrs, op->attrs_bytes);
+        hash = hash_attributes(op, node->attrs, hash, failed);
     for (int k = 0; k < node->n_in; k++) {
         uint64_t input = node->in[k] < 0 ? 0 : of_value[node->in[k]];
         hash = plb_hash_bytes(hash, &input, sizeof input);
@@ -45,17 +58,19 @@ static plb_status hash_graph(const plb_graph *graph, uint64_t *out) {
     uint64_t *of_value = plb_alloc_array((size_t)graph->n_values + 1, sizeof *of_value);
     if (!of_value) return plb_fail(PLB_ENOMEM, "out of memory for a digest");
     plb_status status = PLB_OK;
+    bool failed = false;
     for (int i = 0; i < graph->n_nodes && !status; i++) {
         const plb_node *node = &graph->nodes[i];
         if (node->region[0])
             status =
                 plb_fail(PLB_EUNSUPPORTED, "%s: a digest of regions", plb_op_of(node->op)->name);
-        uint64_t hash = hash_node(graph, node, of_value);
+        uint64_t hash = hash_node(graph, node, of_value, &failed);
         for (int k = 0; k < node->n_out; k++) {
             hash = hash_type(hash, graph->values[node->out + k].type);
             of_value[node->out + k] = plb_hash_bytes(hash, &k, sizeof k);
         }
     }
+    if (failed && !status) status = plb_fail(PLB_ENOMEM, "out of memory for a digest");
     *out = PLB_HASH_SEED;
     for (int i = 0; i < graph->n_outputs && !status; i++) {
         uint64_t value = of_value[graph->outputs[i].value];
