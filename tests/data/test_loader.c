@@ -294,13 +294,14 @@ static void the_steady_state_allocates_nothing(void) {
             .batch = 16, .threads = threads, .shuffle = true, .flip = true};
         plb_loader *reads = new_loader(set, options), *peeks = new_loader(memory, options);
         hash_batches(reads, 1, 20);
-        // A slow thread may meet its first sample late: only what the consumer sees now counts
-        // where all threads have run.
+        // A slow thread may meet its first sample late, and take memory for it while others are
+        // counted: with several, only a set that needs none is.
+        if (threads == 2) plb_loader_free(reads);
         uint64_t before = plb_alloc_count();
         hash_batches(peeks, 784, 50);
         if (threads < 2) hash_batches(reads, 1, 50);
         CHECK(plb_alloc_count() - before == 0);
-        plb_loader_free(reads);
+        if (threads < 2) plb_loader_free(reads);
         plb_loader_free(peeks);
     }
     plb_dataset_free(set);
