@@ -349,19 +349,24 @@ static void cancel_ends_a_waiting_consumer(void) {
     plb_dataset_free(set);
 }
 
+// A busy machine may let the reader finish before anyone asks: then there was nothing to wait for.
 static void waiting_is_counted(void) {
+    const struct timespec enough = {.tv_nsec = 100000000};
     plb_dataset *set = new_read_set(64, 0, 50);
-    plb_loader *loader = new_loader(set, (plb_loader_options){.batch = 16, .threads = 1});
-    plb_batch batch;
-    int64_t begin_ns = plb_now_ns();
-    CHECK_OK(plb_loader_next(loader, &batch));
-    int64_t first_ns = plb_loader_wait_ns(loader);
-    CHECK(first_ns > 0 && first_ns <= plb_now_ns() - begin_ns);
-    struct timespec enough = {.tv_nsec = 100000000};
-    nanosleep(&enough, NULL); // the next ones are ready by then
-    CHECK_OK(plb_loader_next(loader, &batch));
-    CHECK(plb_loader_wait_ns(loader) == first_ns);
-    plb_loader_free(loader);
+    int64_t first_ns = 0;
+    for (int i = 0; i < 20 && first_ns == 0; i++) {
+        plb_loader *loader = new_loader(set, (plb_loader_options){.batch = 16, .threads = 1});
+        plb_batch batch;
+        int64_t begin_ns = plb_now_ns();
+        CHECK_OK(plb_loader_next(loader, &batch));
+        first_ns = plb_loader_wait_ns(loader);
+        CHECK(first_ns >= 0 && first_ns <= plb_now_ns() - begin_ns);
+        nanosleep(&enough, NULL); // the next ones are ready by then
+        CHECK_OK(plb_loader_next(loader, &batch));
+        CHECK(plb_loader_wait_ns(loader) == first_ns);
+        plb_loader_free(loader);
+    }
+    CHECK(first_ns > 0);
     plb_dataset_free(set);
 }
 
