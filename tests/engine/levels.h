@@ -33,7 +33,7 @@ typedef struct levels_trace {
     levels_part *parts;
     int n_parts;
     double *data;
-    size_t n;
+    size_t n, capacity;
 } levels_trace;
 
 static inline void levels_trace_free(levels_trace *t) {
@@ -61,7 +61,10 @@ static inline void levels_note(levels_trace *trace, const plb_tensor *t, const c
                                const char *name, int run) {
     size_t n = (size_t)plb_shape_count(&t->shape);
     trace->parts = realloc(trace->parts, (size_t)(trace->n_parts + 1) * sizeof *trace->parts);
-    trace->data = realloc(trace->data, (trace->n + n + 1) * sizeof *trace->data);
+    if (trace->n + n + 1 > trace->capacity) {
+        trace->capacity = 2 * (trace->n + n + 1);
+        trace->data = realloc(trace->data, trace->capacity * sizeof *trace->data);
+    }
     if (!trace->parts || !trace->data) abort();
     levels_part *part = &trace->parts[trace->n_parts++];
     *part = (levels_part){.dtype = t->dtype, .first = trace->n, .n = n};
