@@ -14,22 +14,28 @@
 
 #include "base/core/clock.h"
 #include "base/core/status.h"
+#include "base/core/strbuf.h"
 #include "probe/cards.h"
 #include "probe/counters.h"
 
-static void set_environment(const plb_command_options *o) {
-    if (!o->library) return;
+// False when there is no memory for it.
+static bool preload(const char *library) {
+    const char *before = getenv("LD_PRELOAD");
+    plb_strbuf list = {0};
+    plb_strbuf_printf(&list, "%s%s%s", library, before && *before ? ":" : "", before ? before : "");
+    bool done = !list.failed && setenv("LD_PRELOAD", list.text, 1) == 0;
+    plb_strbuf_free(&list);
+    return done;
+}
+
+static bool set_environment(const plb_command_options *o) {
+    if (!o->library) return true;
     setenv("CUDA_INJECTION64_PATH", o->library, 1);
     setenv("PLUMB_PROBE_DIR", o->folder, 1);
     setenv("PLUMB_PROBE_OPTIONS", o->words ? o->words : "", 1);
     if (o->cupti) setenv("PLUMB_PROBE_CUPTI", o->cupti, 1);
     if (o->ranges) setenv("NVTX_INJECTION64_PATH", o->library, 1);
-    if (!o->preload) return;
-    const char *before = getenv("LD_PRELOAD");
-    char list[4096];
-    snprintf(list, sizeof list, "%s%s%s", o->library, before && *before ? ":" : "",
-             before ? before : "");
-    setenv("LD_PRELOAD", list, 1);
+    return !o->preload || preload(o->library);
 }
 
 // Waits for `go` so that counters are in place, then becomes the program. What stops it from that
@@ -40,9 +46,11 @@ _Noreturn static void become(const plb_command_options *o, char *const *argv, co
     close(go[1]); // or its end would never be seen
     if (read(go[0], &byte, 1) < 0) _exit(127);
     sigprocmask(SIG_SETMASK, mask, NULL);
-    set_environment(o);
-    execvp(argv[0], argv);
-    int code = errno;
+    int code = ENOMEM;
+    if (set_environment(o)) {
+        execvp(argv[0], argv);
+        code = errno;
+    }
     if (write(failed, &code, sizeof code) < 0) _exit(127);
     _exit(code == ENOENT ? 127 : 126);
 }

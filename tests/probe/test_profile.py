@@ -197,6 +197,17 @@ def test_streams_pass_through():
     assert (done.stdout, done.stderr) == ("one\n", "two\n"), done
 
 
+def test_what_else_is_preloaded_stays():
+    others = ":".join(["libc.so.6"] * 600)  # longer than a page
+    with tempfile.NamedTemporaryFile("r") as report:
+        done = subprocess.run([PLUMB, "profile", "--output", report.name, "--", "sh", "-c",
+                               "echo \"$LD_PRELOAD\""],
+                              env=dict(ENVIRONMENT, LD_PRELOAD=others), capture_output=True,
+                              text=True, timeout=60)
+    probe, _, rest = done.stdout.rstrip("\n").partition(":")
+    assert os.path.basename(probe) == "libplumb_probe.so" and rest == others, done
+
+
 def test_host_alone():
     program = "import time\nt = time.process_time()\nwhile time.process_time() - t < .3: pass"
     found, _ = profile(None, command=[sys.executable, "-c", program])
