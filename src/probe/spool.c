@@ -40,11 +40,13 @@ void plb_spool_unmap(plb_spool *spool) {
 }
 
 uint32_t plb_spool_add_name(plb_spool *spool, const char *name) {
-    size_t bytes = strlen(name) + 1;
-    if (bytes > PLB_SPOOL_NAME_BYTES - spool->name_bytes) return 0;
-    uint32_t offset = spool->name_bytes;
+    const size_t bytes = strlen(name) + 1;
+    uint32_t offset = __atomic_load_n(&spool->name_bytes, __ATOMIC_RELAXED);
+    do {
+        if (bytes > PLB_SPOOL_NAME_BYTES - offset) return 0;
+    } while (!__atomic_compare_exchange_n(&spool->name_bytes, &offset, offset + (uint32_t)bytes,
+                                          true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     memcpy(spool->names + offset, name, bytes);
-    spool->name_bytes += (uint32_t)bytes;
     return offset;
 }
 

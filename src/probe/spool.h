@@ -143,7 +143,8 @@ void plb_spool_add_times(plb_spool_times *times, int64_t length_ns);
 PLB_MUST_USE plb_status plb_spool_create(const char *path, plb_spool **out);
 void plb_spool_unmap(plb_spool *spool);
 
-// Offset of `name` in the names, added if it is new to the row that asks; 0 when there is no room.
+// Adds `name` and returns its offset in the names; 0 when there is no room. From any thread: the
+// program's own name ranges while CUPTI's name kernels.
 uint32_t plb_spool_add_name(plb_spool *spool, const char *name);
 
 // Maps a copy of `path` and checks it whole: afterwards every offset and string of it can be

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A probe's file is input like any other: whatever stands in it, it is refused or safe to use.
+#include <pthread.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -105,6 +107,50 @@ static void a_short_file_is_refused(void) {
     unlink(path);
 }
 
+enum { NAMES = 60000 };
+
+typedef struct namer {
+    plb_spool *spool;
+    char letter;
+    uint32_t at[NAMES];
+} namer;
+
+static void name_of_number(const namer *n, int i, char text[16]) {
+    snprintf(text, 16, "%c%d", n->letter, i);
+}
+
+static void *add_names(void *context) {
+    namer *n = context;
+    char text[16];
+    for (int i = 0; i < NAMES; i++) {
+        name_of_number(n, i, text);
+        n->at[i] = plb_spool_add_name(n->spool, text);
+    }
+    return NULL;
+}
+
+// The program's threads name ranges while CUPTI's names kernels.
+static void threads_name_side_by_side(void) {
+    plb_spool *s = filled();
+    namer *n = plb_alloc_array(2, sizeof *n);
+    pthread_t other;
+    n[0].spool = n[1].spool = s, n[0].letter = 'a', n[1].letter = 'b';
+    CHECK(pthread_create(&other, NULL, add_names, &n[1]) == 0);
+    add_names(&n[0]);
+    pthread_join(other, NULL);
+    int wrong = 0;
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < NAMES; i++) {
+            char text[16];
+            name_of_number(&n[k], i, text);
+            wrong += strcmp(s->names + n[k].at[i], text) != 0;
+        }
+    CHECK_SAY(wrong == 0, "%d of %d names are others", wrong, 2 * NAMES);
+    CHECK_OK(plb_spool_check(s, sizeof *s, "f"));
+    plb_free(n);
+    plb_free(s);
+}
+
 static void names_become_readable(void) {
     char text[256], shorter[64];
     plb_kernel_demangle("_ZN2at6native12vectorized_kIiEEvPT_", text, sizeof text);
@@ -195,6 +241,7 @@ static const check_test tests[] = {
     {"what was written is fine", what_was_written_is_fine},
     {"damage is named", damage_is_named},
     {"a short file is refused", a_short_file_is_refused},
+    {"threads name side by side", threads_name_side_by_side},
     {"names become readable", names_become_readable},
     {"classes come from patterns", classes_come_from_patterns},
     {"offsets are those of the header", offsets_are_those_of_the_header},
