@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/core/alloc.h"
@@ -45,8 +46,18 @@ static void release(plb_atomic_file *file) {
     plb_free(file);
 }
 
+// A rename would put a file in the place of a device: /dev/null would be one for everybody.
+static plb_status check_target(const char *path) {
+    struct stat info;
+    if (stat(path, &info) != 0) return PLB_OK; // what is wrong with the folder, open() tells
+    if (S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)) return PLB_OK;
+    return plb_fail(PLB_EINVAL, "%s: expected a file or a new name, found a device or a pipe",
+                    path);
+}
+
 plb_status plb_atomic_open(const char *path, plb_atomic_file **out) {
     *out = NULL;
+    PLB_TRY(check_target(path));
     plb_atomic_file *file = plb_alloc(sizeof *file);
     if (!file) return plb_fail(PLB_ENOMEM, "%s: no memory to write it", path);
     file->fd = -1;

@@ -14,7 +14,8 @@
 
 typedef struct plb_atomic_file plb_atomic_file;
 
-// Errors of all three: PLB_EFULL, PLB_EIO, PLB_ENOMEM, with the target's path.
+// Errors of all three: PLB_EFULL, PLB_EIO, PLB_ENOMEM, with the target's path. PLB_EINVAL: there is
+// something at `path`, or where it links to, that is no file, such as /dev/null.
 PLB_API PLB_MUST_USE plb_status plb_atomic_open(const char *path, plb_atomic_file **out);
 // Appends; not buffered, so hand over large pieces. After a failure only abort makes sense.
 PLB_API PLB_MUST_USE plb_status plb_atomic_write(plb_atomic_file *file, const void *bytes,

@@ -46,6 +46,20 @@ static void a_commit_replaces_and_an_abort_leaves_nothing(void) {
     fault_folder_remove(folder);
 }
 
+static void what_is_no_file_is_not_replaced(void) {
+    const char *folder = fault_folder();
+    char path[128], link[128];
+    struct stat info;
+    snprintf(path, sizeof path, "%s/target", folder);
+    snprintf(link, sizeof link, "%s/link", folder);
+    CHECK(mkfifo(path, 0600) == 0 && symlink(path, link) == 0);
+    CHECK_FAILS(PLB_EINVAL, "found a device or a pipe", write_whole(path, "x", 1));
+    CHECK_FAILS(PLB_EINVAL, "found a device or a pipe", write_whole(link, "x", 1));
+    CHECK(stat(path, &info) == 0 && S_ISFIFO(info.st_mode));
+    CHECK(fault_count_files(folder) == 2);
+    fault_folder_remove(folder);
+}
+
 static void the_umask_holds(void) {
     const char *folder = fault_folder();
     char path[128];
@@ -148,6 +162,7 @@ static void a_full_disk_keeps_the_old_file(void) {
 static const check_test tests[] = {
     {"a commit replaces and an abort leaves nothing",
      a_commit_replaces_and_an_abort_leaves_nothing},
+    {"what is no file is not replaced", what_is_no_file_is_not_replaced},
     {"the umask holds", the_umask_holds},
     {"a bad target is refused", a_bad_target_is_refused},
     {"a bare name is in the working folder", a_bare_name_is_in_the_working_folder},

@@ -77,7 +77,13 @@ def test_ranges_have_the_work_they_launched():
         near(row["total_ms"], host), near(row["device_ms"], device)
         near(row["self_device_ms"], own)
     near(found["outside_ranges_ms"], 1)
-    assert profile("ranges", "--ranges", "--trace", os.devnull) and found["complete"]
+    assert found["complete"]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "trace.json")
+        profile("ranges", "--ranges", "--trace", path)
+        marks = [e["name"] for e in json.load(open(path))["traceEvents"]
+                 if e.get("cat") == "user_annotation"]
+    assert sorted(marks) == ["backward", "epoch", "forward", "step"], marks
 
 
 def test_only_what_the_program_marks():
