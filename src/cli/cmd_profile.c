@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/atomic_file.h"
 #include "base/core/alloc.h"
 #include "base/core/status.h"
 #include "base/file.h"
@@ -98,23 +99,34 @@ typedef struct job {
     plb_command_result run;
 } job;
 
+// Whether a file can be made at `path`; NULL: none is wanted.
+static plb_status check_writable(const char *path) {
+    plb_atomic_file *file = NULL;
+    if (!path) return PLB_OK;
+    PLB_TRY(plb_atomic_open(path, &file));
+    plb_atomic_abort(file);
+    return PLB_OK;
+}
+
 // What can fail without having run anything, first.
 static plb_status prepare(job *j) {
     const profile_flags *f = j->flags;
     j->command = plb_alloc_array((size_t)j->call->operand_count + 1, sizeof *j->command);
     if (!j->command) return plb_fail(PLB_ENOMEM, "out of memory for a command");
     memcpy(j->command, j->call->operands, (size_t)j->call->operand_count * sizeof *j->command);
+    if (f->cost && (f->delay_s > 0 || f->limit_s > 0 || strcmp(f->window, "all") != 0))
+        return plb_fail(PLB_EINVAL, "--cost measures the whole run: without --delay, --time-limit "
+                                    "and --range");
     plb_kernel_classes *classes; // whether the file is right, before anything runs
     PLB_TRY(plb_kernel_classes_new(f->classes, &classes));
     plb_kernel_classes_free(classes);
     if (!f->host_only) PLB_TRY(find_library(j->library, sizeof j->library));
+    PLB_TRY(check_writable(f->save));
+    PLB_TRY(check_writable(f->trace));
     if (f->output) {
         j->output = open(f->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
         if (j->output < 0) return plb_fail_errno("%s", f->output);
     }
-    if (f->cost && (f->delay_s > 0 || f->limit_s > 0 || strcmp(f->window, "all") != 0))
-        return plb_fail(PLB_EINVAL, "--cost measures the whole run: without --delay, --time-limit "
-                                    "and --range");
     snprintf(j->words, sizeof j->words, "%s%s%s%strace=%lld,delay=%lld,limit=%lld",
              f->api ? "calls," : "", f->ranges ? "ranges," : "",
              strcmp(f->graph_nodes, "off") == 0 ? "graphs," : "",
@@ -140,7 +152,8 @@ static plb_status run_command(job *j) {
     return j->run.started ? PLB_OK : plb_fail(PLB_EINVAL, "%s", j->run.error_text);
 }
 
-// The program's own exit code, unless the profile is incomplete and must not be.
+// The program's own exit code, unless the profile is incomplete and must not be. What cannot be
+// written, on a disk that is full, does not keep the rest from being told.
 static plb_status report(job *j) {
     const profile_flags *f = j->flags;
     char why[320] = "";
@@ -153,8 +166,9 @@ static plb_status report(job *j) {
                                    .command = j->command,
                                    .run = &j->run,
                                    .output = j->output};
+    const plb_status shown = plb_profile_show(&view, j->call, why, sizeof why);
     if (f->save) PLB_TRY(plb_kept_write(f->save, j->command, &j->run, j->folder));
-    PLB_TRY(plb_profile_show(&view, j->call, why, sizeof why));
+    PLB_TRY(shown);
     j->call->exit_code = j->run.exit_code;
     if (!f->strict || !why[0]) return PLB_OK;
     plb_note("incomplete: %s", why);

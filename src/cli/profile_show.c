@@ -58,11 +58,10 @@ static plb_status show(const plb_profile_view *v, const plb_call *call, plb_prof
                                        .top = (int)v->top,
                                        .group = v->group};
     plb_profile_sort(profile, order_of(v->sort));
-    if (v->trace) PLB_TRY(plb_profile_write_trace(v->folder, &report, v->trace));
     if (v->output >= 0 && dup2(v->output, STDOUT_FILENO) < 0) return plb_fail_errno("dup2");
     PLB_TRY(tell(&report, call));
     if (!plb_profile_incomplete(&report, why, why_bytes)) why[0] = '\0';
-    return PLB_OK;
+    return v->trace ? plb_profile_write_trace(v->folder, &report, v->trace) : PLB_OK;
 }
 
 plb_status plb_profile_show(const plb_profile_view *v, const plb_call *call, char *why,
