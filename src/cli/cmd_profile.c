@@ -18,8 +18,9 @@
 #include "probe/kernel_name.h"
 
 typedef struct profile_flags {
-    const char *sort, *group, *classes, *graph_nodes, *trace, *save, *output, *window;
-    int64_t top, trace_mib, sample_ms, block_ms;
+    plb_profile_flags show;
+    const char *graph_nodes, *trace, *save, *output, *window;
+    int64_t trace_mib, sample_ms, block_ms;
     double delay_s, limit_s;
     bool api, ranges, cost, strict, host_only;
 } profile_flags;
@@ -27,14 +28,7 @@ typedef struct profile_flags {
 #define FLAG(flag, what, field) \
     .name = flag, .kind = PLB_FLAG_##what, .offset = offsetof(profile_flags, field)
 static const plb_flag flags[] = {
-    {FLAG("sort", CHOICE, sort), .value = "total|calls|average|max|name", .fallback = "total",
-     .help = "order of the tables"},
-    {FLAG("top", INT, top), .value = "N", .max = 1 << 20, .fallback = "20",
-     .help = "rows of a table; 0: all"},
-    {FLAG("group", CHOICE, group), .value = "kernel|class", .fallback = "kernel",
-     .help = "class leaves single kernels out"},
-    {FLAG("classes", FILE, classes), .value = "FILE",
-     .help = "lines \"CLASS PATTERN\" that come before the built-in classes of kernels"},
+    PLB_PROFILE_FLAGS,
     {FLAG("api", SWITCH, api), .help = "record every call of CUDA; this can halve the speed"},
     {FLAG("ranges", SWITCH, ranges), .help = "record the NVTX ranges that the program marks"},
     {FLAG("graph-nodes", CHOICE, graph_nodes), .value = "on|off", .fallback = "on",
@@ -118,7 +112,7 @@ static plb_status prepare(job *j) {
         return plb_fail(PLB_EINVAL, "--cost measures the whole run: without --delay, --time-limit "
                                     "and --range");
     plb_kernel_classes *classes; // whether the file is right, before anything runs
-    PLB_TRY(plb_kernel_classes_new(f->classes, &classes));
+    PLB_TRY(plb_kernel_classes_new(f->show.classes, &classes));
     plb_kernel_classes_free(classes);
     if (!f->host_only) PLB_TRY(find_library(j->library, sizeof j->library));
     PLB_TRY(check_writable(f->save));
@@ -157,11 +151,8 @@ static plb_status run_command(job *j) {
 static plb_status report(job *j) {
     const profile_flags *f = j->flags;
     char why[320] = "";
-    const plb_profile_view view = {.sort = f->sort,
-                                   .group = f->group,
-                                   .classes = f->classes,
+    const plb_profile_view view = {.flags = &f->show,
                                    .trace = f->trace,
-                                   .top = f->top,
                                    .folder = j->folder,
                                    .command = j->command,
                                    .run = &j->run,

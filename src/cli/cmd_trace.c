@@ -10,22 +10,15 @@
 #include "probe/kept.h"
 
 typedef struct trace_flags {
-    const char *sort, *group, *classes, *trace;
-    int64_t top;
+    plb_profile_flags show;
+    const char *trace;
     bool strict;
 } trace_flags;
 
 #define FLAG(flag, what, field) \
     .name = flag, .kind = PLB_FLAG_##what, .offset = offsetof(trace_flags, field)
 static const plb_flag flags[] = {
-    {FLAG("sort", CHOICE, sort), .value = "total|calls|average|max|name", .fallback = "total",
-     .help = "order of the tables"},
-    {FLAG("top", INT, top), .value = "N", .max = 1 << 20, .fallback = "20",
-     .help = "rows of a table; 0: all"},
-    {FLAG("group", CHOICE, group), .value = "kernel|class", .fallback = "kernel",
-     .help = "class leaves single kernels out"},
-    {FLAG("classes", FILE, classes), .value = "FILE",
-     .help = "lines \"CLASS PATTERN\" that come before the built-in classes of kernels"},
+    PLB_PROFILE_FLAGS,
     {FLAG("trace", FILE, trace), .value = "FILE",
      .help = "write the records, if they were kept, for ui.perfetto.dev"},
     {FLAG("strict", SWITCH, strict), .help = "exit with 6 when the profile is incomplete"},
@@ -36,11 +29,8 @@ static plb_status tell(const trace_flags *f, plb_call *call, const char *folder,
     char **command = NULL, why[320] = "";
     bool has_run = false;
     PLB_TRY(plb_kept_extract(call->operands[0], folder, arena, &command, run, &has_run));
-    const plb_profile_view view = {.sort = f->sort,
-                                   .group = f->group,
-                                   .classes = f->classes,
+    const plb_profile_view view = {.flags = &f->show,
                                    .trace = f->trace,
-                                   .top = f->top,
                                    .folder = folder,
                                    .command = command,
                                    .run = has_run ? run : NULL,

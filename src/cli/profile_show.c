@@ -55,9 +55,9 @@ static plb_status show(const plb_profile_view *v, const plb_call *call, plb_prof
     const plb_profile_report report = {.command = v->command,
                                        .run = v->run,
                                        .profile = profile,
-                                       .top = (int)v->top,
-                                       .group = v->group};
-    plb_profile_sort(profile, order_of(v->sort));
+                                       .top = (int)v->flags->top,
+                                       .group = v->flags->group};
+    plb_profile_sort(profile, order_of(v->flags->sort));
     if (v->output >= 0 && dup2(v->output, STDOUT_FILENO) < 0) return plb_fail_errno("dup2");
     PLB_TRY(tell(&report, call));
     if (!plb_profile_incomplete(&report, why, why_bytes)) why[0] = '\0';
@@ -68,7 +68,7 @@ plb_status plb_profile_show(const plb_profile_view *v, const plb_call *call, cha
                             size_t why_bytes) {
     plb_kernel_classes *classes = NULL;
     plb_profile *profile = NULL;
-    plb_status status = plb_kernel_classes_new(v->classes, &classes);
+    plb_status status = plb_kernel_classes_new(v->flags->classes, &classes);
     if (!status) status = plb_profile_read(v->folder, classes, &profile);
     if (!status) status = show(v, call, profile, why, why_bytes);
     plb_profile_free(profile);

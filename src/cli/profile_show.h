@@ -5,14 +5,36 @@
 #define PLB_CLI_PROFILE_SHOW_H
 
 #include <limits.h>
+#include <stddef.h>
 
 #include "cli/cli.h"
 #include "probe/command.h"
 
-typedef struct plb_profile_view {
-    const char *sort, *group, *classes; // as the flags have them; classes NULL: the built-in ones
-    const char *trace;                  // NULL, or where to write a trace
+// First in the options of both commands.
+typedef struct plb_profile_flags {
+    const char *sort, *group, *classes; // classes NULL: the built-in ones
     int64_t top;
+} plb_profile_flags;
+
+#define PLB_PROFILE_FLAG(flag, what, field) \
+    .name = flag, .kind = PLB_FLAG_##what, .offset = offsetof(plb_profile_flags, field)
+// Rows of a table of flags, for both commands.
+#define PLB_PROFILE_FLAGS                                                                         \
+    {PLB_PROFILE_FLAG("sort", CHOICE, sort), .value = "total|calls|average|max|name",             \
+     .fallback = "total", .help = "order of the tables"},                                         \
+        {PLB_PROFILE_FLAG("top", INT, top), .value = "N", .max = 1 << 20, .fallback = "20",       \
+         .help = "rows of a table; 0: all"},                                                      \
+        {PLB_PROFILE_FLAG("group", CHOICE, group), .value = "kernel|class", .fallback = "kernel", \
+         .help = "class leaves single kernels out"},                                              \
+    {                                                                                             \
+        PLB_PROFILE_FLAG("classes", FILE, classes),                                               \
+            .value = "FILE",                                                                      \
+            .help = "lines \"CLASS PATTERN\" that come before the built-in classes of kernels"    \
+    }
+
+typedef struct plb_profile_view {
+    const plb_profile_flags *flags;
+    const char *trace; // NULL, or where to write a trace
     const char *folder;
     char *const *command;
     const plb_command_result *run; // NULL: unknown
