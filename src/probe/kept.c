@@ -102,9 +102,18 @@ static plb_status put_command(plb_atomic_file *file, char *const *command) {
     return status;
 }
 
+static plb_status put_file(plb_atomic_file *file, plb_kept_kind kind, const char *path,
+                           const char *name) {
+    plb_file_map map = {0};
+    PLB_TRY(plb_file_map_open(path, &map));
+    plb_status status = put(file, kind, name, map.bytes, map.size_bytes);
+    plb_file_map_close(&map);
+    return status;
+}
+
 static plb_status put_spool(plb_atomic_file *file, const char *path, const char *name) {
     plb_spool *spool = NULL;
-    if (plb_spool_read(path, &spool)) return PLB_OK; // damaged: it is not kept
+    if (plb_spool_read(path, &spool)) return put_file(file, PLB_KEPT_DAMAGED, path, name);
     uint8_t *packed = plb_alloc_slab(2 * sizeof *spool);
     plb_status status = packed ? PLB_OK : plb_fail(PLB_ENOMEM, "no memory to pack %s", path);
     if (!status) {
@@ -113,14 +122,6 @@ static plb_status put_spool(plb_atomic_file *file, const char *path, const char 
     }
     plb_free(packed);
     plb_spool_unmap(spool);
-    return status;
-}
-
-static plb_status put_trace(plb_atomic_file *file, const char *path, const char *name) {
-    plb_file_map map = {0};
-    PLB_TRY(plb_file_map_open(path, &map));
-    plb_status status = put(file, PLB_KEPT_TRACE, name, map.bytes, map.size_bytes);
-    plb_file_map_close(&map);
     return status;
 }
 
@@ -135,7 +136,7 @@ static plb_status put_folder(plb_atomic_file *file, const char *folder, plb_aren
         snprintf(name, sizeof name, "%.*s", (int)(dot - names[i]), names[i]);
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
         if (strcmp(dot, ".spool") == 0) PLB_TRY(put_spool(file, path, name));
-        if (strcmp(dot, ".trace") == 0) PLB_TRY(put_trace(file, path, name));
+        if (strcmp(dot, ".trace") == 0) PLB_TRY(put_file(file, PLB_KEPT_TRACE, path, name));
     }
     return PLB_OK;
 }
@@ -286,6 +287,7 @@ static plb_status take(void *user, const plb_kept_section *section, const uint8_
     case PLB_KEPT_RUN: x->has_run = true; return plb_kept_run(bytes, size_bytes, x->place, x->run);
     case PLB_KEPT_SPOOL: return take_spool(x, section->name, bytes, size_bytes);
     case PLB_KEPT_TRACE: return write_file(x, section->name, "trace", bytes, size_bytes);
+    case PLB_KEPT_DAMAGED: return write_file(x, section->name, "spool", bytes, size_bytes);
     default: return PLB_OK; // of a later version
     }
 }

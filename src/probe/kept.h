@@ -25,6 +25,7 @@ typedef enum plb_kept_kind {
     PLB_KEPT_RUN,         // plb_command_result
     PLB_KEPT_SPOOL,       // packed
     PLB_KEPT_TRACE,       // plb_trace_record, one after the other
+    PLB_KEPT_DAMAGED,     // a spool that could not be read, as it was: it is told again, too
 } plb_kept_kind;
 
 // As it stands in the file, before its bytes.

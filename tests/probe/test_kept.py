@@ -109,6 +109,19 @@ def test_damage_is_told():
     run("trace", "/nonexistent", code=2)
 
 
+def test_a_probe_file_that_cannot_be_read_is_told_again():
+    junk = ("sh", "-c", 'echo junk >"$PLUMB_PROBE_DIR/7-0.spool"')
+    with tempfile.TemporaryDirectory() as folder:
+        kept = os.path.join(folder, "kept")
+        told = json.loads(run("profile", "--json", "--save", kept, "--", *junk).stdout)
+        again = json.loads(run("trace", "--json", kept).stdout)
+        for found in (told, again):
+            assert not found["complete"], found
+            reason = found["incomplete_reason"].partition("/7-0.spool: ")[2]
+            assert reason.endswith("found 5"), found["incomplete_reason"]
+        run("trace", "--strict", kept, code=6)
+
+
 def main():
     passed = failed = 0
     for name, test in sorted(globals().items()):
