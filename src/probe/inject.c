@@ -8,6 +8,7 @@
 // killed loses at most that. After a fork the child is left alone: its CUDA is unusable until it
 // becomes another program, which is then a process with a file of its own.
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -32,8 +33,8 @@
 enum { SETTLE_MS = 500 };
 
 typedef struct probe_options {
-    char folder[512];
-    char cupti[256];
+    char folder[PATH_MAX];
+    char cupti[PATH_MAX];
     bool all_calls, ranges, whole_graphs, follow_program, cost;
     int64_t trace_bytes, delay_ms, limit_ms, block_ms;
 } probe_options;
@@ -90,7 +91,7 @@ static void step_aside(const char *reason) {
 
 // One process may be several programs, one after the other (exec): the file's name counts them.
 static plb_status create_files(void) {
-    char path[640];
+    char path[PATH_MAX + 64];
     plb_status status = PLB_EIO;
     for (int n = 0; n < 100 && status; n++) {
         snprintf(path, sizeof path, "%s/%ld-%d.spool", probe.options.folder, (long)getpid(), n);

@@ -270,6 +270,14 @@ def test_nothing_is_left_behind():
         assert os.listdir(folder) == []
 
 
+def test_a_long_path_is_not_cut():
+    with tempfile.TemporaryDirectory() as folder:
+        deep = os.path.join(folder, *["x" * 200] * 5)
+        os.makedirs(deep)
+        found, _ = profile("known", TMPDIR=deep)
+        assert found["devices"] and found["complete"], found["incomplete_reason"]
+
+
 def test_trace():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "trace.json")
