@@ -26,7 +26,7 @@ static plb_status build_program(const plb_worker_job *job, const char *program, 
     return PLB_OK;
 }
 
-// The plan for so many rows; one that was not used longest makes room.
+// The plan for so many rows; the one that was made first makes room for a new one.
 static plb_status find_plan(plb_worker_job *job, bool train, int64_t rows, plb_plan **out) {
     plb_worker_pass *pass = NULL;
     plb_graph *graph = NULL;
