@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The timed loops of the Python workers: what each region covers, and what a loop costs."""
+"""The timed loops of the Python workers: what each region covers, and what a loop costs; and what
+they say of a model that cannot be exported."""
 import gc
+import os
 import sys
 import time
 
@@ -10,8 +12,8 @@ import harness
 harness.need("numpy")
 
 import numpy as np  # noqa: E402
-from plumb_stack import measure  # noqa: E402
-from plumb_stack.errors import Cancelled  # noqa: E402
+from plumb_stack import exports, measure  # noqa: E402
+from plumb_stack.errors import Cancelled, Refused  # noqa: E402
 
 
 def block(calls, n, finish=None, check=-1, keep=None, cancelled=lambda: False):
@@ -94,8 +96,22 @@ def test_overhead(_folder):
     return ", ".join(f"{region} {ns:.0f} ns" for region, ns in best.items())
 
 
+def test_refused_export(folder):
+    """What plumb says about a model that it does not write is the reason, not its exit code."""
+    program = os.path.abspath(os.environ.get("PLUMB", "build/plumb"))
+    os.environ.update(PLUMB_PROGRAM=program, PLUMB_CACHE=str(folder))
+    try:
+        exports.cached({"format": "onnx", "model": "nosuch", "weights": __file__, "batch": 1,
+                        "size": 8, "classes": 2})
+    except Refused as refused:
+        assert (refused.kind, str(refused)) == ("export", "no model nosuch"), refused
+    else:
+        raise AssertionError("not refused")
+
+
 TESTS = [("regions", test_regions), ("checked", test_checked), ("collector", test_collector),
-         ("cancel", test_cancel), ("overhead", test_overhead)]
+         ("cancel", test_cancel), ("overhead", test_overhead),
+         ("refused export", test_refused_export)]
 
 if __name__ == "__main__":
     sys.exit(harness.run_all(TESTS))

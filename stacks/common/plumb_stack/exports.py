@@ -106,7 +106,7 @@ def export(wanted):
     sys.stderr.write(run.stderr)
     if run.returncode != 0:
         lines = [line.partition(": ")[2] for line in run.stderr.splitlines()
-                 if line.startswith(("export: ", "plumb: "))]
+                 if line.startswith(("export: ", "plumb export-onnx: "))]
         raise Refused("export", lines[-1] if lines else f"ended with {run.returncode}")
 
 
