@@ -257,8 +257,9 @@ static plb_status print_json(const plb_compare_result *r, const compare_flags *f
 
 static plb_status run_compare(plb_call *call) {
     const compare_flags *f = call->options;
-    if (call->operand_count == 2 && plb_kept_is(call->operands[0]) &&
-        plb_kept_is(call->operands[1]))
+    // One that is a profile can only be compared with another, so that a wrong path is told as one.
+    if (call->operand_count == 2 &&
+        (plb_kept_is(call->operands[0]) || plb_kept_is(call->operands[1])))
         return plb_profile_compare(call, f->margin / 100);
     const plb_compare_request request = {.a = call->operand_count > 0 ? call->operands[0] : NULL,
                                          .b = call->operand_count > 1 ? call->operands[1] : NULL,

@@ -107,6 +107,9 @@ def test_damage_is_told():
             assert done.returncode in (0, 2) and len(done.stderr.splitlines()) <= 1, (at, done)
         assert os.listdir(folder) == ["damaged"]
     run("trace", "/nonexistent", code=2)
+    for words, reason in (((RECORDED, "/nonexistent"), "/nonexistent: cannot open"),
+                          ((__file__, RECORDED), "not a profile")):
+        assert reason in run("compare", *words, code=2).stderr, words
 
 
 def test_a_probe_file_that_cannot_be_read_is_told_again():
