@@ -104,7 +104,8 @@ static plb_status create_files(void) {
              program_invocation_short_name);
     if (!probe.options.trace_bytes) return PLB_OK;
     memcpy(path + strlen(path) - 5, "trace", 5);
-    return plb_trace_create(path, probe.options.trace_bytes, &probe.trace);
+    return plb_trace_create(path, probe.options.trace_bytes, &probe.spool->lost[PLB_LOST_TRACE],
+                            &probe.trace);
 }
 
 static int64_t cupti_now_ns(void) {
@@ -118,10 +119,10 @@ static uint32_t thread_number(void) {
 
 // ---------------------------------------------------------------------------- the program's marks
 static void tell_range(bool ended, plb_record *range, uint32_t name) {
-    if (!ended || !probe.trace) return;
+    if (!ended || !probe.options.trace_bytes) return;
     pthread_mutex_lock(&probe.lock);
     range->thread = thread_number();
-    if (!plb_trace_write(probe.trace, range, name)) probe.spool->lost[PLB_LOST_TRACE]++;
+    if (probe.trace) plb_trace_write(probe.trace, range, name); // gone when the program ends
     pthread_mutex_unlock(&probe.lock);
 }
 
@@ -186,12 +187,9 @@ static void read_record(const void *raw) {
         return;
     uint32_t name = plb_sum_record(probe.sum, &record);
     if (probe.ranges) plb_ranges_record(probe.ranges, &record);
-    if (record.kind == PLB_RECORD_KERNEL) {
-        if (probe.options.cost) note_in_block(&record);
-    }
-    if (probe.trace && record.kind != PLB_RECORD_MEMORY &&
-        !plb_trace_write(probe.trace, &record, name))
-        probe.spool->lost[PLB_LOST_TRACE]++;
+    if (record.kind == PLB_RECORD_KERNEL && probe.options.cost) note_in_block(&record);
+    if (probe.trace && record.kind != PLB_RECORD_MEMORY)
+        plb_trace_write(probe.trace, &record, name);
 }
 
 static void on_request(uint8_t **buffer, size_t *size_bytes, size_t *max_records) {
@@ -327,8 +325,10 @@ static void at_exit(void) {
     settle(1);
     atomic_store(&probe.armed, false);
     probe.spool->state = PLB_PROBE_ENDED;
+    pthread_mutex_lock(&probe.lock);
     plb_trace_free(probe.trace);
     probe.trace = NULL;
+    pthread_mutex_unlock(&probe.lock);
 }
 
 // The locks may be held by threads that do not exist in the child: it never takes them.

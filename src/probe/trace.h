@@ -20,10 +20,11 @@ typedef struct plb_trace_record {
 
 typedef struct plb_trace plb_trace;
 
-// Makes `path`; at most limit_bytes are written.
-PLB_MUST_USE plb_status plb_trace_create(const char *path, int64_t limit_bytes, plb_trace **out);
-// False when the limit or the disk's end was reached: the record is not in the file.
-bool plb_trace_write(plb_trace *trace, const plb_record *record, uint32_t name);
+// Makes `path`; at most limit_bytes are written. `lost`, borrowed, counts the records that are not
+// in the file since the limit or the disk's end was reached.
+PLB_MUST_USE plb_status plb_trace_create(const char *path, int64_t limit_bytes, int64_t *lost,
+                                         plb_trace **out);
+void plb_trace_write(plb_trace *trace, const plb_record *record, uint32_t name);
 void plb_trace_flush(plb_trace *trace);
 void plb_trace_free(plb_trace *trace); // flushes
 

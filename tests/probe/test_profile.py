@@ -296,6 +296,20 @@ def test_trace():
         assert found["devices"][0]["launches"] == 1000000
 
 
+def test_a_full_disk_is_told():
+    """A limit of files' sizes ends the trace as a full disk does; Python ignores its signal."""
+    limited = ("import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (5 << 20,) * 2)"
+               "; os.execv(sys.argv[1], sys.argv[1:])")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "trace.json")
+        found, _ = profile(None, "--trace", path,
+                           command=[sys.executable, "-c", limited, GUEST, "threads"])
+        events = [e for e in json.load(open(path))["traceEvents"] if e["ph"] == "X"]
+    left_out = found["lost"]["reasons"]["beyond the trace's limit"]
+    assert 0 < len(events) < 100000 and len(events) + left_out == 1000000, (len(events), left_out)
+    assert found["devices"][0]["launches"] == 1000000 and not found["complete"]
+
+
 def main():
     passed = failed = 0
     for name, test in sorted(globals().items()):
