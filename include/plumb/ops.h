@@ -18,9 +18,9 @@ typedef enum plb_activation {
 } plb_activation;
 
 // What passes fuse behind a convolution, product or normalisation:
-// y = act(op(x) + bias + residual).
+// y = act(op(x) + bias + residual). It has no gaps: attributes are compared by their bytes.
 typedef struct plb_epilogue {
-    plb_activation activation;
+    int64_t activation; // plb_activation
     double alpha, beta;
 } plb_epilogue;
 

@@ -2,8 +2,6 @@
 // Matrix product: y[…,M,N] = act(a[…,M,K] b[…,K,N] + bias[N] + residual[…,M,N]), batch axes
 // broadcast. Bias and residual are inputs 2 and 3; the activation and the residual are put there
 // by passes, after differentiation.
-#include <string.h>
-
 #include "base/core/status.h"
 #include "engine/ops/spatial.h"
 
@@ -160,31 +158,17 @@ static plb_value emit_flat(plb_graph *graph, plb_value a, plb_value b, plb_value
     return plb_reshape(graph, y, &y_shape);
 }
 
-// Attributes are compared by their bytes, so those between the fields must be zero, which a copy of
-// a struct does not promise.
-static plb_matmul_attrs *put_attrs(plb_matmul_attrs *out, bool trans_a, bool trans_b,
-                                   const plb_epilogue *epilogue) {
-    memset(out, 0, sizeof *out);
-    out->trans_a = trans_a, out->trans_b = trans_b;
-    if (epilogue) {
-        out->epilogue.activation = epilogue->activation;
-        out->epilogue.alpha = epilogue->alpha, out->epilogue.beta = epilogue->beta;
-    }
-    return out;
-}
-
 plb_value plb_matmul(plb_graph *graph, plb_value a, plb_value b, const plb_matmul_attrs *attrs) {
-    plb_matmul_attrs final;
-    put_attrs(&final, attrs && attrs->trans_a, attrs && attrs->trans_b,
-              attrs ? &attrs->epilogue : NULL);
+    plb_matmul_attrs final = attrs ? *attrs : (plb_matmul_attrs){0};
+    final.trans_a = final.trans_a != 0, final.trans_b = final.trans_b != 0;
     bool vector = plb_value_shape(graph, a).rank < 2;
     if (vector) return plb_emit(graph, PLB_OP_matmul, (plb_value[]){a, b}, 2, &final); // refused
     return emit_flat(graph, a, b, PLB_NONE, &final);
 }
 
 plb_value plb_linear(plb_graph *graph, plb_value x, plb_value w, plb_value bias) {
-    plb_matmul_attrs attrs;
-    return emit_flat(graph, x, w, bias, put_attrs(&attrs, false, true, NULL));
+    plb_matmul_attrs attrs = {.trans_b = 1};
+    return emit_flat(graph, x, w, bias, &attrs);
 }
 
 // ---------------------------------------------------------------------------- samples

@@ -57,7 +57,7 @@ static const char *refuse(const plb_query *q) {
     }
     if (!plb_own_is_plain(&q->out[0])) return "channels first only";
     if (plb_conv_shape_of(q->op, &q->in[0].shape, &q->in[1].shape, q->attrs, &s)) return "shapes";
-    const plb_activation a = ((const plb_conv_attrs *)q->attrs)->epilogue.activation;
+    const int64_t a = ((const plb_conv_attrs *)q->attrs)->epilogue.activation;
     if (q->op == PLB_OP_conv && a != PLB_ACT_NONE && a != PLB_ACT_RELU && a != PLB_ACT_CLAMP) {
         return "activations that are no bounds";
     }
