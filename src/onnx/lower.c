@@ -17,8 +17,7 @@
 typedef struct lowering {
     plb_rewrite rw;
     plb_graph *to;
-    int index; // of the node at hand
-    const plb_node *node;
+    const plb_node *node; // at hand
 } lowering;
 
 static plb_value in(const lowering *l, int k) {
@@ -353,7 +352,7 @@ static plb_status lower_all(plb_graph **graph) {
     PLB_TRY(plb_rewrite_begin(from, &l.rw));
     l.to = l.rw.to;
     for (int i = 0; i < from->n_nodes && !l.to->status; i++) {
-        l.index = i, l.node = &from->nodes[i];
+        l.node = &from->nodes[i];
         if (!lower_node(&l)) plb_rewrite_copy(&l.rw, i);
     }
     return plb_pass_commit(&l.rw, graph);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/graph/pattern.h"
 
+enum { MOST_ELEMENTS = 65536 }; // that are looked at
+
 bool plb_pattern_number(const plb_graph *graph, plb_value value, double *out) {
     if (value < 0) return false;
     const plb_node *node = plb_maker(graph, value);
@@ -11,11 +13,12 @@ bool plb_pattern_number(const plb_graph *graph, plb_value value, double *out) {
     const plb_constant_attrs *a = node->attrs;
     int64_t count = plb_shape_count(&a->type.shape);
     if (!plb_dtype_is_float(graph->values[value].type.dtype) || count == 0) return false;
+    if (count > MOST_ELEMENTS) return false;
     *out = plb_load_f64(a->data, a->type.dtype, 0);
-    for (int64_t i = 1; i < count && i < 65536; i++) {
+    for (int64_t i = 1; i < count; i++) {
         if (plb_load_f64(a->data, a->type.dtype, i) != *out) return false;
     }
-    return count <= 65536;
+    return true;
 }
 
 // The number keeps the shape of what it scales.
