@@ -278,6 +278,7 @@ static plb_status write_lowered(plb_graph *lowered, const char *path, bool exter
         status = plb_fail(PLB_ENOMEM, "out of memory for a file");
     }
     if (!status) status = write_graph(&w);
+    if (status) status = plb_fail_context(status, "%s", path);
     if (!status) status = write_model(&w, path, external, out);
     plb_free(w.needed);
     plb_free(w.name);
@@ -291,7 +292,8 @@ plb_status plb_onnx_write(const plb_graph *graph, const char *path, bool externa
     plb_graph *lowered = NULL;
     *out = (plb_onnx_written){0};
     plb_status status = plb_onnx_lower(graph, &lowered);
-    if (!status) status = write_lowered(lowered, path, external, out);
+    if (status) return plb_fail_context(status, "%s", path);
+    status = write_lowered(lowered, path, external, out);
     plb_graph_free(lowered);
-    return status ? plb_fail_context(status, "%s", path) : PLB_OK;
+    return status;
 }

@@ -91,6 +91,10 @@ def refused():
                              text=True, check=False)
         assert run.returncode == 2 and len(run.stderr.splitlines()) == 1, run.stderr
         assert not to.exists()
+        to = pathlib.Path(folder, "none", "out.onnx")
+        run = subprocess.run([PLUMB, "export-onnx", "lenet5", "-o", to], capture_output=True,
+                             text=True, check=False)
+        assert run.returncode == 2 and run.stderr.count(str(to)) == 1, run.stderr
 
 
 def run_all(live):
