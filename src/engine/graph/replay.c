@@ -63,10 +63,10 @@ static plb_status capture(plb_plan *plan, plb_status (*record)(plb_plan *, void 
     char text[512]; // of the failure itself, which ending a broken capture hides
     if (status) snprintf(text, sizeof text, "%s", plb_error_text());
     ended = plan->backend->capture_end(plan->stream, out);
-    if (!status) return ended;
+    if (!status && !ended) return PLB_OK;
     plan->backend->capture_free(*out);
     *out = NULL;
-    return plb_fail(status, "%s", text);
+    return status ? plb_fail(status, "%s", text) : ended;
 }
 
 // ---------------------------------------------------------------------------- branches
