@@ -99,7 +99,7 @@ static bool is_bytes(CUgraphNode node, plb_bytes_params *out) {
     if (cuGraphMemcpyNodeGetParams(node, &copy) || copy.Height > 1 || copy.Depth > 1) return false;
     const bool device =
         copy.srcMemoryType == CU_MEMORYTYPE_DEVICE && copy.dstMemoryType == CU_MEMORYTYPE_DEVICE;
-    if (!device) return false;
+    if (!device || copy.srcY || copy.srcZ || copy.dstY || copy.dstZ) return false;
     *out = (plb_bytes_params){.to = (void *)(uintptr_t)(copy.dstDevice + copy.dstXInBytes),
                               .from = (const void *)(uintptr_t)(copy.srcDevice + copy.srcXInBytes),
                               .count = (int64_t)copy.WidthInBytes};
