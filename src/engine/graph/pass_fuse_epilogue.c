@@ -7,6 +7,7 @@
 // chain ended, which is legal only if nobody reads the base's other outputs before.
 #include "base/core/status.h"
 #include "engine/graph/pass.h"
+#include "engine/graph/pattern.h"
 #include "plumb/ops.h"
 
 enum { MAX_IN = 6 };
@@ -73,15 +74,10 @@ static bool is_base(const plb_rewrite *rw, plb_value value, bool any_norm) {
     return epilogue_of(node->op, &attrs)->activation == PLB_ACT_NONE && !has_residual;
 }
 
-static bool same_type(const plb_graph *graph, plb_value a, plb_value b) {
-    const plb_type *x = &graph->values[a].type, *y = &graph->values[b].type;
-    return x->dtype == y->dtype && plb_shape_equal(&x->shape, &y->shape);
-}
-
 // add(base, r) in either order. Where both are bases, the later one absorbs: the other is computed
 // by then.
 static bool match_add(const plb_rewrite *rw, const plb_node *node, bool any_norm, chain *c) {
-    if (node->op != PLB_OP_add || !same_type(rw->from, node->in[0], node->in[1])) return false;
+    if (node->op != PLB_OP_add || !plb_same_type(rw->from, node->in[0], node->in[1])) return false;
     if (node->in[0] == node->in[1]) return false;
     int first = is_base(rw, node->in[0], any_norm) ? rw->from->values[node->in[0]].node : -1;
     int second = is_base(rw, node->in[1], any_norm) ? rw->from->values[node->in[1]].node : -1;

@@ -7,6 +7,7 @@
 // u. What act'(u) looks like is what the gradients of clamp and silu append (engine/ops/unary.c).
 #include "base/core/status.h"
 #include "engine/graph/pass.h"
+#include "engine/graph/pattern.h"
 #include "engine/ops/pointwise.h"
 #include "plumb/ops.h"
 
@@ -20,21 +21,11 @@ typedef struct found {
     plb_epilogue epilogue;
 } found;
 
-static const plb_node *maker_of(const plb_graph *graph, plb_value value) {
-    return value < 0 ? NULL : &graph->nodes[graph->values[value].node];
-}
-
-// The node that makes `value`, if it is an `op`.
-static const plb_node *made_by(const plb_graph *graph, plb_value value, plb_op_id op) {
-    const plb_node *node = maker_of(graph, value);
-    return node && node->op == op ? node : NULL;
-}
-
 // Whether `value` is the scalar `number`, as such or cast.
 static bool is_number(const plb_graph *graph, plb_value value, double number) {
-    const plb_node *node = maker_of(graph, value);
-    while (node && node->op == PLB_OP_cast) node = maker_of(graph, node->in[0]);
-    if (!node || node->op != PLB_OP_constant) return false;
+    while (plb_made_by(graph, value, PLB_OP_cast)) value = plb_maker(graph, value)->in[0];
+    const plb_node *node = plb_maker_by(graph, value, PLB_OP_constant);
+    if (!node) return false;
     const plb_type *type = &graph->values[node->out].type;
     if (plb_shape_count(&type->shape) != 1 || !plb_dtype_is_float(type->dtype)) return false;
     double rounded;
@@ -45,7 +36,7 @@ static bool is_number(const plb_graph *graph, plb_value value, double number) {
 
 static bool is_affine(const plb_graph *graph, plb_value value, double alpha, double beta,
                       plb_value *of) {
-    const plb_node *node = made_by(graph, value, PLB_OP_affine);
+    const plb_node *node = plb_maker_by(graph, value, PLB_OP_affine);
     if (!node) return false;
     const plb_pointwise_attrs *a = node->attrs;
     *of = node->in[0];
@@ -54,7 +45,7 @@ static bool is_affine(const plb_graph *graph, plb_value value, double alpha, dou
 
 // The other factor of a product that has `one`; PLB_NONE: `value` is no such product.
 static plb_value other_factor(const plb_graph *graph, plb_value value, plb_value one) {
-    const plb_node *node = made_by(graph, value, PLB_OP_mul);
+    const plb_node *node = plb_maker_by(graph, value, PLB_OP_mul);
     if (!node) return PLB_NONE;
     if (node->in[0] == one) return node->in[1];
     return node->in[1] == one ? node->in[0] : PLB_NONE;
@@ -62,9 +53,9 @@ static plb_value other_factor(const plb_graph *graph, plb_value value, plb_value
 
 // Whether `slope` is s (1 + u (1 - s)) with s = sigmoid(u); sets u.
 static bool is_silu_slope(const plb_graph *graph, plb_value slope, plb_value *u) {
-    const plb_node *product = made_by(graph, slope, PLB_OP_mul);
+    const plb_node *product = plb_maker_by(graph, slope, PLB_OP_mul);
     for (int k = 0; product && k < 2; k++) {
-        const plb_node *s = made_by(graph, product->in[k], PLB_OP_sigmoid);
+        const plb_node *s = plb_maker_by(graph, product->in[k], PLB_OP_sigmoid);
         plb_value inner, of;
         if (!s || !is_affine(graph, product->in[1 - k], 1, 1, &inner)) continue;
         *u = s->in[0];
@@ -77,7 +68,7 @@ static bool is_silu_slope(const plb_graph *graph, plb_value slope, plb_value *u)
 
 // d = dy (slope of silu at u), in either order.
 static bool match_silu(const plb_graph *graph, plb_value d, found *f, plb_value *u) {
-    const plb_node *product = made_by(graph, d, PLB_OP_mul);
+    const plb_node *product = plb_maker_by(graph, d, PLB_OP_mul);
     for (int k = 0; product && k < 2; k++) {
         if (!is_silu_slope(graph, product->in[k], u)) continue;
         f->dy = product->in[1 - k];
@@ -89,12 +80,12 @@ static bool match_silu(const plb_graph *graph, plb_value d, found *f, plb_value 
 
 // d = where(y > low and y < high, dy, 0) with y = clamp(u, low, high).
 static bool match_clamp(const plb_graph *graph, plb_value d, found *f, plb_value *u) {
-    const plb_node *where = made_by(graph, d, PLB_OP_where);
-    const plb_node *both = where ? made_by(graph, where->in[0], PLB_OP_and) : NULL;
-    const plb_node *gt = both ? made_by(graph, both->in[0], PLB_OP_gt) : NULL;
-    const plb_node *lt = both ? made_by(graph, both->in[1], PLB_OP_lt) : NULL;
+    const plb_node *where = plb_maker_by(graph, d, PLB_OP_where);
+    const plb_node *both = where ? plb_maker_by(graph, where->in[0], PLB_OP_and) : NULL;
+    const plb_node *gt = both ? plb_maker_by(graph, both->in[0], PLB_OP_gt) : NULL;
+    const plb_node *lt = both ? plb_maker_by(graph, both->in[1], PLB_OP_lt) : NULL;
     if (!gt || !lt || gt->in[0] != lt->in[0] || !is_number(graph, where->in[2], 0)) return false;
-    const plb_node *clamp = made_by(graph, gt->in[0], PLB_OP_clamp);
+    const plb_node *clamp = plb_maker_by(graph, gt->in[0], PLB_OP_clamp);
     if (!clamp) return false;
     const plb_pointwise_attrs *a = clamp->attrs;
     if (!is_number(graph, gt->in[1], a->alpha) || !is_number(graph, lt->in[1], a->beta)) {
@@ -104,11 +95,6 @@ static bool match_clamp(const plb_graph *graph, plb_value d, found *f, plb_value
     f->dy = where->in[1];
     f->epilogue = (plb_epilogue){PLB_ACT_CLAMP, a->alpha, a->beta};
     return true;
-}
-
-static bool same_type(const plb_graph *graph, plb_value a, plb_value b) {
-    const plb_type *x = &graph->values[a].type, *y = &graph->values[b].type;
-    return x->dtype == y->dtype && plb_shape_equal(&x->shape, &y->shape);
 }
 
 // Whether node `index` is the gradient of a bare norm behind such an activation, and nobody else
@@ -122,11 +108,11 @@ static bool match(const plb_rewrite *rw, int index, found *f) {
     }
     const plb_value d = node->in[DY];
     if (!match_silu(graph, d, f, &u) && !match_clamp(graph, d, f, &u)) return false;
-    const plb_node *norm = f->norm = made_by(graph, u, PLB_OP_batch_norm);
+    const plb_node *norm = f->norm = plb_maker_by(graph, u, PLB_OP_batch_norm);
     if (!norm || norm->out != u || (norm->n_in > RESIDUAL && norm->in[RESIDUAL] >= 0)) return false;
     const plb_norm_attrs *attrs = norm->attrs;
     if (attrs->epilogue.activation != PLB_ACT_NONE) return false;
-    return same_type(graph, f->dy, d) && node->in[X] == norm->in[X] &&
+    return plb_same_type(graph, f->dy, d) && node->in[X] == norm->in[X] &&
            node->in[OF_GAMMA] == norm->in[GAMMA] && node->in[OF_MEAN] == norm->out + 1 &&
            node->in[OF_INV] == norm->out + 2;
 }

@@ -5,14 +5,10 @@
 // which spares the sum its way to memory and back. For devices whose norms can do it.
 #include "base/core/status.h"
 #include "engine/graph/pass.h"
+#include "engine/graph/pattern.h"
 #include "plumb/ops.h"
 
 enum { DY = 1, MORE = 7 };
-
-static bool same_type(const plb_graph *graph, plb_value a, plb_value b) {
-    const plb_type *x = &graph->values[a].type, *y = &graph->values[b].type;
-    return x->dtype == y->dtype && plb_shape_equal(&x->shape, &y->shape);
-}
 
 // The addition that only the norm's gradient `index` reads, or NULL.
 static const plb_node *sum_of(const plb_rewrite *rw, int index) {
@@ -23,7 +19,7 @@ static const plb_node *sum_of(const plb_rewrite *rw, int index) {
     const plb_value d = node->in[DY];
     const plb_node *add = &from->nodes[from->values[d].node];
     if (add->op != PLB_OP_add || rw->uses[d] != 1) return NULL;
-    return same_type(from, add->in[0], d) && same_type(from, add->in[1], d) ? add : NULL;
+    return plb_same_type(from, add->in[0], d) && plb_same_type(from, add->in[1], d) ? add : NULL;
 }
 
 static void emit(plb_rewrite *rw, int index, const plb_node *add) {

@@ -15,6 +15,16 @@ static inline bool plb_made_by(const plb_graph *graph, plb_value value, plb_op_i
     return value >= 0 && plb_maker(graph, value)->op == op;
 }
 
+// The node that makes a value where that is an `op`; else NULL.
+static inline const plb_node *plb_maker_by(const plb_graph *graph, plb_value value, plb_op_id op) {
+    return plb_made_by(graph, value, op) ? plb_maker(graph, value) : NULL;
+}
+
+static inline bool plb_same_type(const plb_graph *graph, plb_value a, plb_value b) {
+    const plb_type *x = &graph->values[a].type, *y = &graph->values[b].type;
+    return x->dtype == y->dtype && plb_shape_equal(&x->shape, &y->shape);
+}
+
 // The number that every element of a constant is.
 bool plb_pattern_number(const plb_graph *graph, plb_value value, double *out);
 // value = x * *factor, by a number: through mul, div, neg and affine without a shift, any number of
