@@ -5,6 +5,7 @@
 #define PLB_TESTS_ENGINE_DEVICE_CASE_H
 
 #include "base/core/alloc.h"
+#include "base/core/philox.h"
 #include "base/core/status.h"
 #include "case_types.h"
 #include "check.h"
@@ -87,6 +88,19 @@ static inline bool device_operand_guarded(const device_operand *o) {
         }
     }
     return true;
+}
+
+// Numbers with two decimals in [-1, 1], so that equal ones occur; targets in [0, 999].
+static inline void device_fill(plb_tensor *t, uint64_t key) {
+    const int64_t count = plb_shape_count(&t->shape);
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t word = plb_philox(key, (uint64_t)i, 0).word[0];
+        if (plb_dtype_is_float(t->dtype)) {
+            plb_store_f64(t->data, t->dtype, i, (double)(word % 20001) / 10000 - 1);
+        } else {
+            plb_store_i64(t->data, t->dtype, i, word % 1000);
+        }
+    }
 }
 
 // ---------------------------------------------------------------------------- the reference
