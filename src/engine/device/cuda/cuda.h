@@ -81,7 +81,9 @@ void plb_cuda_cache_write(const char *name, const void *bytes, size_t size_bytes
 void *plb_cuda_open_library(const char *const *names);
 
 // Opens and starts NVIDIA's libraries for `device` in the background, once a process (preload.c).
+// Both are called with the lock of device.c held; `end` waits for what `preload` began.
 void plb_cuda_preload(plb_device *device);
+void plb_cuda_preload_end(void);
 // The libraries and the driver by number, as plb_backend.library (libraries.c).
 bool plb_cuda_library(int index, const char **out_name, const char **out_version);
 // "13.0"; NULL where NVRTC is missing.

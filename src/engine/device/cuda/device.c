@@ -95,7 +95,11 @@ plb_status plb_cuda_open(int index, plb_device **out) {
 void plb_cuda_close(plb_device *device) {
     if (!device) return;
     pthread_mutex_lock(&lock);
-    if (device->users > 1) device->users--;
+    if (device->users > 1) {
+        device->users--;
+    } else {
+        plb_cuda_preload_end();
+    }
     pthread_mutex_unlock(&lock);
 }
 

@@ -8,7 +8,8 @@
 #include "engine/device/cuda/gemm.h"
 
 static pthread_t thread;
-static pid_t owner; // the process that has the thread: a fork of it has not
+static bool running; // not yet joined
+static pid_t owner;  // the process that has the thread: a fork of it has not
 
 static void *preload(void *context) {
     plb_device *device = context;
@@ -18,9 +19,12 @@ static void *preload(void *context) {
     return NULL;
 }
 
-// A library must not be opened while the process is being taken down.
-static void finish(void) {
-    if (getpid() == owner) pthread_join(thread, NULL);
+// A library must not be opened while the process is being taken down. Its own exit handlers, which
+// are younger than ours, would run before we could wait: who closes the device waits already.
+void plb_cuda_preload_end(void) {
+    if (!running || getpid() != owner) return;
+    running = false;
+    pthread_join(thread, NULL);
 }
 
 void plb_cuda_preload(plb_device *device) {
@@ -29,5 +33,6 @@ void plb_cuda_preload(plb_device *device) {
     begun = true;
     owner = getpid();
     if (pthread_create(&thread, NULL, preload, device)) return; // opened when they are needed
-    if (atexit(finish)) finish();
+    running = true;
+    if (atexit(plb_cuda_preload_end)) plb_cuda_preload_end();
 }
