@@ -165,21 +165,38 @@ static void print_cpu(const doctor *d) {
         plb_print("%.2f over the last minute\n\n", m->load_1min);
 }
 
-static void print_gpu_state(const plb_gpu_state *g) {
-    if (g->clock_mhz >= 0 && g->clock_max_mhz > 0) {
-        plb_print("     clock %d of %d MHz, memory %d of %d MHz", g->clock_mhz, g->clock_max_mhz,
-                  g->memory_clock_mhz, g->memory_clock_max_mhz);
-    }
-    if (g->power_w >= 0) plb_print("; %.0f of %.0f W", g->power_w, g->power_limit_w);
-    if (g->temperature_c >= 0) plb_print("; %d C", g->temperature_c);
-    const char *between = "; slowed down by: ";
-    for (int bit = 0; bit < 63 && g->throttle_reasons > 0; bit++) {
-        if (!(g->throttle_reasons >> bit & 1)) continue;
+// What slows a card down, bit by bit; -1: not known.
+static void print_throttling(int64_t reasons, const char *lead) {
+    const char *between = "slowed down by: ";
+    if (reasons >= 0) plb_print("%s%s", lead, reasons ? "" : "nothing slows it down");
+    for (int bit = 0; bit < 63 && reasons > 0; bit++) {
+        if (!(reasons >> bit & 1)) continue;
         const char *reason = plb_machine_throttle_reason(bit);
         plb_print("%s%s", between, reason ? reason : "a reason of no name");
         between = ", ";
     }
-    plb_print("%s\n", g->throttle_reasons == 0 ? "; nothing slows it down" : "");
+    plb_print("\n");
+}
+
+static void print_gpu_state(const plb_gpu_state *g) {
+    const char *lead = "     ";
+    if (g->clock_mhz >= 0 && g->clock_max_mhz > 0) {
+        plb_print("%sclock %d of %d MHz", lead, g->clock_mhz, g->clock_max_mhz);
+        lead = ", ";
+    }
+    if (g->memory_clock_mhz >= 0 && g->memory_clock_max_mhz > 0) {
+        plb_print("%smemory %d of %d MHz", lead, g->memory_clock_mhz, g->memory_clock_max_mhz);
+        lead = "; ";
+    }
+    if (g->power_w >= 0 && g->power_limit_w >= 0) {
+        plb_print("%s%.0f of %.0f W", lead, g->power_w, g->power_limit_w);
+        lead = "; ";
+    }
+    if (g->temperature_c >= 0) {
+        plb_print("%s%d C", lead, g->temperature_c);
+        lead = "; ";
+    }
+    print_throttling(g->throttle_reasons, lead);
 }
 
 static void print_cuda(const doctor *d) {
