@@ -35,12 +35,13 @@ enum { REPRODUCED, EXPLAINED, REFUTED, OPEN };
 // ---------------------------------------------------------------------------- looking up
 typedef struct wanted {
     bool train;
-    const char *model, *stack, *device, *task, *region; // NULL: any
-    int64_t threads, batch, size;                       // 0: any
+    const char *part, *model, *stack, *device, *task, *region; // NULL: any
+    int64_t threads, batch, size;                              // 0: any
 } wanted;
 
 static bool fits(const plb_result *i, const wanted *w) {
-    return i->ok && i->train == w->train && (!w->model || !strcmp(i->model, w->model)) &&
+    return i->ok && i->train == w->train && (!w->part || !strcmp(i->part, w->part)) &&
+           (!w->model || !strcmp(i->model, w->model)) &&
            (!w->stack || !strcmp(i->stack, w->stack)) &&
            (!w->device || !strncmp(i->device, w->device, strlen(w->device))) &&
            (!w->task || !strcmp(i->task, w->task)) &&
@@ -261,25 +262,32 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+// The floor's item for a cell of torch-eager's evaluation, of the same part: parts lie minutes
+// apart, in which the machine may have changed. NULL: `torch` is no such cell, or there is none.
+static const plb_result *floor_of(const finder *f, const plb_result *torch, const char *device,
+                                  const char *low) {
+    const wanted w = {
+        .stack = "torch-eager", .device = device, .task = "infer", .region = "latency"};
+    if (!fits(torch, &w)) return NULL;
+    return find(f, (wanted){.part = torch->part,
+                            .model = torch->model,
+                            .stack = low,
+                            .device = torch->device,
+                            .task = w.task,
+                            .region = w.region,
+                            .threads = torch->threads,
+                            .batch = torch->batch,
+                            .size = torch->size});
+}
+
 // Along cells that both have, from the least to the most work.
 static gap measure_gap(const finder *f, const char *device, const char *low) {
     gap g = {.first = NAN, .last = NAN, .first_at = INT64_MAX};
     for (size_t i = 0; i < f->r->count; i++) {
         const plb_result *torch = &f->r->items[i];
-        if (!fits(torch, &(wanted){.stack = "torch-eager",
-                                   .device = device,
-                                   .task = "infer",
-                                   .region = "latency"}))
-            continue;
-        const plb_result *ours = find(f, (wanted){.model = torch->model,
-                                                  .stack = low,
-                                                  .device = device,
-                                                  .task = "infer",
-                                                  .region = "latency",
-                                                  .batch = torch->batch,
-                                                  .size = torch->size});
-        double ratio = sample_ns(torch) / sample_ns(ours);
-        if (!ours || isnan(ratio) || g.cells == MAX_CELLS) continue;
+        const plb_result *ours = floor_of(f, torch, device, low);
+        double ratio = ours ? sample_ns(torch) / sample_ns(ours) : NAN;
+        if (isnan(ratio) || g.cells == MAX_CELLS) continue;
         int64_t work = torch->batch * torch->size * torch->size;
         if (work < g.first_at) g.first = ratio, g.first_at = work;
         if (work > g.last_at) g.last = ratio, g.last_at = work;
@@ -327,9 +335,17 @@ static void copy_sizes(const finder *f) {
         bytes / 1e6, 12.583e6 / (3 * 256 * 256 * 4), 690.6 / 372.6);
     const plb_result *host =
         find(f, (wanted){.stack = "torch-eager", .region = "host", .batch = 32, .size = 256});
-    const plb_result *resident =
-        find(f, (wanted){.stack = "torch-eager", .region = "latency", .batch = 32, .size = 256});
-    if (!host || !resident) return;
+    if (!host) return;
+    const plb_result *resident = find(f, (wanted){.part = host->part,
+                                                  .model = host->model,
+                                                  .stack = host->stack,
+                                                  .device = host->device,
+                                                  .task = host->task,
+                                                  .region = "latency",
+                                                  .threads = host->threads,
+                                                  .batch = host->batch,
+                                                  .size = host->size});
+    if (!resident) return;
     double copy = plb_result_number(host, "median_ns") - plb_result_number(resident, "median_ns");
     SAY(f, OPEN,
         "The copy took ~15.17 ms (1.66 GB/s) there. Here, on %s, an iteration from ordinary host "
@@ -351,18 +367,7 @@ static void memory_crossover(const finder *f) {
     double least = INFINITY, most = 0;
     for (size_t i = 0; low && i < f->r->count; i++) {
         const plb_result *torch = &f->r->items[i];
-        if (!fits(torch, &(wanted){.stack = "torch-eager",
-                                   .device = device,
-                                   .task = "infer",
-                                   .region = "latency"}))
-            continue;
-        const plb_result *ours = find(f, (wanted){.model = torch->model,
-                                                  .stack = low,
-                                                  .device = device,
-                                                  .task = "infer",
-                                                  .region = "latency",
-                                                  .batch = torch->batch,
-                                                  .size = torch->size});
+        const plb_result *ours = floor_of(f, torch, device, low);
         double ratio = ours ? plb_result_memory(torch) / plb_result_memory(ours) : NAN;
         if (isnan(ratio) || ratio <= 0) continue;
         cells++, less += ratio > 1;

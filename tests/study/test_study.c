@@ -31,6 +31,13 @@ static const char text[] = "name: tiny\n"
                            "    devices: cpu\n"
                            "    batch: 2\n"
                            "    size: 8..32\n"
+                           "  - name: again\n"
+                           "    kind: sweep\n"
+                           "    models: resnet18\n"
+                           "    stacks: [torch-eager, plumb-plan]\n"
+                           "    devices: cpu\n"
+                           "    batch: 2\n"
+                           "    size: 8\n"
                            "quick:\n"
                            "  parts:\n"
                            "    - name: train\n"
@@ -48,7 +55,7 @@ static void a_file_becomes_parts(void) {
     plb_study_spec spec;
     plb_spec_options options = {0};
     CHECK_OK(parse(text, &options, &spec));
-    CHECK(!strcmp(spec.name, "tiny") && spec.part_count == 2 && spec.findings.count == 3);
+    CHECK(!strcmp(spec.name, "tiny") && spec.part_count == 3 && spec.findings.count == 3);
     const plb_study_part *train = &spec.parts[0], *sizes = &spec.parts[1];
     CHECK(train->kind == PLB_PART_TRAIN && !strcmp(train->data, "digits") && train->epochs == 1);
     CHECK(train->threads.count == 4 && train->threads.value[2] == 4 &&
@@ -95,9 +102,9 @@ static void mistakes_are_named_with_line_and_key(void) {
         {"    size: 8..32\n", "", "line 15: the part sizes has no size"},
         {"stacks: [torch-eager, plumb-plan]", "stacks: {a: b}", "line 9: stacks: expected a list"},
         {"name: tiny", "name: [tiny", "tiny.yaml, line 2: YAML: "},
-        {"seeds: 7", "seeds: 7\n      seeds: 8", "line 26: the key seeds is there twice"},
+        {"seeds: 7", "seeds: 7\n      seeds: 8", "line 33: the key seeds is there twice"},
         {"    - name: train\n      seeds: 7", "    - name: trian\n      seeds: 7",
-         "line 24: there is no trian to change"},
+         "line 31: there is no trian to change"},
     };
     plb_study_spec spec;
     plb_spec_options options = {.quick = true};
@@ -190,7 +197,8 @@ static void put_training(const char *stack, int threads, int seed, double second
     CHECK_OK(plb_store_put_item(store, run, &row));
 }
 
-static void put_cell(const char *stack, int size, double median_ns, const char *outcome) {
+static void put_cell_of(const char *part, const char *stack, int size, double median_ns,
+                        const char *outcome) {
     char keys[400], results[400];
     snprintf(keys, sizeof keys,
              "{\"kind\":\"sweep\",\"model\":\"resnet18\",\"stack\":\"%s\",\"device\":\"cpu\","
@@ -201,8 +209,12 @@ static void put_cell(const char *stack, int size, double median_ns, const char *
              "\"planned_bytes\":1000,\"devices\":[]}}",
              median_ns, median_ns, median_ns);
     bool ok = !strcmp(outcome, "ok");
-    const plb_study_item_row row = {"sizes", keys, outcome, ok ? NULL : "why", ok ? results : NULL};
+    const plb_study_item_row row = {part, keys, outcome, ok ? NULL : "why", ok ? results : NULL};
     CHECK_OK(plb_store_put_item(store, run, &row));
+}
+
+static void put_cell(const char *stack, int size, double median_ns, const char *outcome) {
+    put_cell_of("sizes", stack, size, median_ns, outcome);
 }
 
 static void rows_come_back_in_order(void) {
@@ -280,6 +292,18 @@ static void other_numbers_give_other_findings(void) {
     close_store();
 }
 
+// The machine may have been another one when a part came to the same cell again.
+static void cells_are_compared_within_their_part(void) {
+    open_store();
+    put_cell("torch-eager", 8, 9e6, "ok"), put_cell("plumb-plan", 8, 1e6, "ok");
+    put_cell_of("again", "torch-eager", 8, 80e6, "ok");
+    put_cell_of("again", "plumb-plan", 8, 10e6, "ok");
+    char *said = page();
+    CHECK_PAGE("in the middle one of 2 cells of equal batch and size (8.00 to 9.00)");
+    plb_free(said);
+    close_store();
+}
+
 static void an_empty_study_has_a_page(void) {
     open_store();
     char *said = page();
@@ -299,6 +323,7 @@ static const check_test tests[] = {
     {"rows_come_back_in_order", rows_come_back_in_order},
     {"findings_follow_the_numbers", findings_follow_the_numbers},
     {"other_numbers_give_other_findings", other_numbers_give_other_findings},
+    {"cells_are_compared_within_their_part", cells_are_compared_within_their_part},
     {"an_empty_study_has_a_page", an_empty_study_has_a_page},
 };
 CHECK_MAIN(tests)
