@@ -15,6 +15,15 @@ static const char *const fashion_names[10] = {"T-shirt/top", "Trouser",   "Pullo
                                               "Bag",         "Ankle boot"};
 static const char *const digit_names[10] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
 
+// One archive, read in two ways.
+#define VOC2012_FILES                                                                          \
+    .folders = {"voc2012", "voc2012/VOCdevkit/VOC2012", "VOCdevkit/VOC2012"},                  \
+    .marks = {"Annotations"},                                                                  \
+    .archive = {"VOCtrainval_11-May-2012.tar", "6cd6e144f989b92b3379bac3b3de84fd", 1999639040, \
+                "VOCdevkit/VOC2012/", NULL},                                                   \
+    .mirrors = {"http://host.robots.ox.ac.uk/pascal/VOC/voc2012/",                             \
+                "https://thor.robots.ox.ac.uk/pascal/VOC/voc2012/"}
+
 // Checksums of the packed files are the publishers'; those of MNIST's contents are of the files
 // that these unpack to. Sizes are of the files as the publishers serve them. Of STL-10 and VOC the
 // publishers state no checksums; theirs are those that torchvision (datasets/stl10.py, voc.py)
@@ -74,7 +83,6 @@ const plb_known_set plb_known_sets[] = {
                "https://cs.stanford.edu/~acoates/stl10/"},
      .kind = PLB_KNOWN_STL10,
      .folders = {"stl10", "stl10/stl10_binary", "stl10_binary"},
-     .marks = {"test_X.bin", "train_X.bin"},
      .files = {{"train_X.bin", NULL, "918c2871b30a85fa023e0c44e0bee87f"},
                {"train_y.bin", NULL, "5a34089d4802c674881badbb80307741"},
                {"test_X.bin", NULL, "7f263ba9f9e0b06b93213547f721ac82"},
@@ -85,21 +93,11 @@ const plb_known_set plb_known_sets[] = {
     {.shown = {"voc2012", "objects cut out of 11,540 photographs, 20 classes", false, true,
                "http://host.robots.ox.ac.uk/pascal/VOC/voc2012/"},
      .kind = PLB_KNOWN_VOC,
-     .folders = {"voc2012", "voc2012/VOCdevkit/VOC2012", "VOCdevkit/VOC2012"},
-     .marks = {"Annotations"},
-     .archive = {"VOCtrainval_11-May-2012.tar", "6cd6e144f989b92b3379bac3b3de84fd", 1999639040,
-                 "VOCdevkit/VOC2012/", NULL},
-     .mirrors = {"http://host.robots.ox.ac.uk/pascal/VOC/voc2012/",
-                 "https://thor.robots.ox.ac.uk/pascal/VOC/voc2012/"}},
+     VOC2012_FILES},
     {.shown = {"voc2012-images", "the same photographs, each with its classes", false, true,
                "http://host.robots.ox.ac.uk/pascal/VOC/voc2012/"},
      .kind = PLB_KNOWN_VOC_IMAGES,
-     .folders = {"voc2012", "voc2012/VOCdevkit/VOC2012", "VOCdevkit/VOC2012"},
-     .marks = {"Annotations"},
-     .archive = {"VOCtrainval_11-May-2012.tar", "6cd6e144f989b92b3379bac3b3de84fd", 1999639040,
-                 "VOCdevkit/VOC2012/", NULL},
-     .mirrors = {"http://host.robots.ox.ac.uk/pascal/VOC/voc2012/",
-                 "https://thor.robots.ox.ac.uk/pascal/VOC/voc2012/"}},
+     VOC2012_FILES},
     {.shown = {"digits", "drawn digits, like MNIST's", true, false, NULL},
      .kind = PLB_KNOWN_DIGITS},
     {.shown = {"shapes", "drawn shapes of ten classes in colour, any size", true, false, NULL},
@@ -190,13 +188,13 @@ static bool holds(const plb_known_set *set, const char *folder) {
 }
 
 static plb_status missing(const plb_known_set *set, const char *const *roots, int count) {
-    const char *name = set->shown.name;
+    const char *name = set->shown.name, *folder = set->folders[0];
     char hint[160] = "";
     if (set->shown.downloadable)
         snprintf(hint, sizeof hint, "; plumb data get %s downloads it", name);
     return plb_fail(PLB_EMISSING, "%s: not on this machine: looked for %s/%s%s%s%s%s%s", name,
-                    roots[0], name, count > 1 ? " and " : "", count > 1 ? roots[1] : "",
-                    count > 1 ? "/" : "", count > 1 ? name : "", hint);
+                    roots[0], folder, count > 1 ? " and " : "", count > 1 ? roots[1] : "",
+                    count > 1 ? "/" : "", count > 1 ? folder : "", hint);
 }
 
 plb_status plb_known_locate(const plb_known_set *set, const char *root, plb_arena *arena,

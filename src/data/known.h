@@ -36,9 +36,9 @@ typedef struct plb_known_set {
     plb_known_kind kind;
     const char *folders[5]; // below a root, ours first; NULL ends
     const char *packed[2];  // tar files below a root that hold an edition of it; NULL ends
-    const char *marks[4];   // a folder that has one of these files or folders is the set
-    plb_published_file files[PLB_KNOWN_FILES]; // published one by one, as NAME.gz; NULL name ends
-    plb_published_archive archive;             // or in one; NULL name: none
+    const char *marks[4];   // a folder that has one of these, or of the files below, is the set
+    plb_published_file files[PLB_KNOWN_FILES]; // checked one by one; NULL name ends
+    plb_published_archive archive; // what is downloaded; NULL name: each file, as NAME.gz
     const char *mirrors[2];
     plb_dataset_info info;
 } plb_known_set;

@@ -71,6 +71,8 @@ static void places_are_looked_at_in_order(void) {
     CHECK(!strcmp(found, "/mine"));
     snprintf(path, sizeof path, "looked for /mine/cifar10 and %s/cifar10", root);
     CHECK_FAILS(PLB_EMISSING, path, plb_dataset_open("cifar10", PLB_TRAIN, NULL, &set));
+    snprintf(path, sizeof path, "looked for /mine/voc2012 and %s/voc2012;", root);
+    CHECK_FAILS(PLB_EMISSING, path, plb_dataset_open("voc2012-images", PLB_TRAIN, NULL, &set));
     snprintf(path, sizeof path, "%s/mnist", root);
     CHECK_OK(plb_folder_make(path));
     snprintf(path, sizeof path, "%s/mnist/t10k-labels-idx1-ubyte", root);
