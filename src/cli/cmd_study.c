@@ -39,20 +39,6 @@ static const plb_flag flags[] = {
     {FLAG("no-lock", SWITCH, no_lock), .help = "measure though another plumb measures"},
 };
 
-enum { MAX_SETS = 32 };
-
-static plb_status split_sets(const char *text, plb_arena *arena, const char **sets, size_t *count) {
-    char *copy = text ? plb_arena_strdup(arena, text) : NULL, *rest = NULL;
-    *count = 0;
-    if (!text) return PLB_OK;
-    if (!copy) return plb_fail(PLB_ENOMEM, "out of memory");
-    for (char *word = strtok_r(copy, ";", &rest); word; word = strtok_r(NULL, ";", &rest)) {
-        if (*count == MAX_SETS) return plb_fail(PLB_EINVAL, "--set: expected at most 32 values");
-        sets[(*count)++] = word;
-    }
-    return PLB_OK;
-}
-
 // ---------------------------------------------------------------------------- the plan
 static void describe(const plb_study_item *item, char *out, size_t size) {
     bool train = item->part->kind == PLB_PART_TRAIN;
@@ -258,9 +244,8 @@ static plb_status run_all(plb_call *call, const plb_study_spec *spec, plb_study 
 
 static plb_status run_study(plb_call *call) {
     const study_flags *f = call->options;
-    const char *sets[MAX_SETS];
     char revision[PLB_GIT_BYTES];
-    plb_spec_options spec_options = {.quick = f->quick, .set = sets, .devices = f->device};
+    plb_spec_options spec_options = {.quick = f->quick, .set = f->set, .devices = f->device};
     plb_study_options options = {
         .store = f->db, .quick = f->quick, .time_s = f->time, .interrupted = interrupted};
     plb_study_spec spec;
@@ -270,7 +255,6 @@ static plb_status run_study(plb_call *call) {
     if (!arena) return plb_fail(PLB_ENOMEM, "out of memory");
     plb_cli_catch_interrupt();
     PLB_TRY_OUT(plb_own_path(arena, &options.plumb));
-    PLB_TRY_OUT(split_sets(f->set, arena, sets, &spec_options.set_count));
     PLB_TRY_OUT(plb_study_spec_open(call->operands[0], options.plumb, &spec_options, arena, &spec));
     PLB_TRY_OUT(options_json(f, arena, &options.options_json));
     if (f->resume) PLB_TRY_OUT(find_run(f, spec.name, arena, &options.resume));

@@ -44,17 +44,15 @@ static plb_status read_item(const plb_study_item_row *row, plb_arena *arena, plb
 static plb_status read_spec(plb_results *r) {
     json_error_t error;
     json_t *options = json_loads(r->study.options, 0, &error);
-    const char *sets[32], *set = json_string_value(json_object_get(options, "set"));
-    plb_spec_options how = {.quick = json_is_true(json_object_get(options, "quick")), .set = sets};
-    char *copy = plb_arena_strdup(r->arena, set ? set : ""), *rest = NULL;
+    if (!options) return plb_fail(PLB_EINVAL, "options of a study: %s", error.text);
+    plb_spec_options how = {.quick = json_is_true(json_object_get(options, "quick")),
+                            .set = json_string_value(json_object_get(options, "set")),
+                            .devices = json_string_value(json_object_get(options, "device"))};
     r->quick = how.quick;
+    plb_status status = plb_study_spec_parse(r->study.spec, strlen(r->study.spec), r->study.name,
+                                             &how, r->arena, &r->spec);
     json_decref(options);
-    if (!copy) return plb_fail(PLB_ENOMEM, "out of memory for a study");
-    for (char *word = strtok_r(copy, ";", &rest); word && how.set_count < 32;
-         word = strtok_r(NULL, ";", &rest))
-        sets[how.set_count++] = word;
-    return plb_study_spec_parse(r->study.spec, strlen(r->study.spec), r->study.name, &how, r->arena,
-                                &r->spec);
+    return status;
 }
 
 plb_status plb_results_load(plb_store *store, int64_t run_id, plb_results *out) {

@@ -243,13 +243,13 @@ static plb_status choose_devices(const context *c, const char *devices, plb_stud
     return PLB_OK;
 }
 
-static plb_status apply_sets(plb_yaml *root, const plb_spec_options *options, plb_arena *arena) {
-    for (size_t i = 0; i < options->set_count; i++) {
-        const char *equals = strchr(options->set[i], '=');
-        char *path = plb_arena_strdup(arena, options->set[i]);
-        if (!path) return plb_fail(PLB_ENOMEM, "--set: no memory");
-        if (!equals) return plb_fail(PLB_EINVAL, "--set %s: expected key=value", options->set[i]);
-        path[equals - options->set[i]] = '\0';
+static plb_status apply_sets(plb_yaml *root, const char *sets, plb_arena *arena) {
+    char *copy = plb_arena_strdup(arena, sets), *rest = NULL;
+    if (!copy) return plb_fail(PLB_ENOMEM, "--set: no memory");
+    for (char *path = strtok_r(copy, ";", &rest); path; path = strtok_r(NULL, ";", &rest)) {
+        char *equals = strchr(path, '=');
+        if (!equals) return plb_fail(PLB_EINVAL, "--set %s: expected key=value", path);
+        *equals = '\0';
         PLB_TRY(plb_yaml_set(root, path, equals + 1, arena));
     }
     return PLB_OK;
@@ -265,7 +265,7 @@ plb_status plb_study_spec_parse(const char *text, size_t length, const char *lab
     PLB_TRY(check_keys(&c, root, spec_fields, SPEC_FIELDS));
     const plb_yaml *quick = plb_yaml_find(root, "quick");
     if (options->quick && quick) PLB_TRY(plb_yaml_merge(root, quick, label, arena));
-    PLB_TRY(apply_sets(root, options, arena));
+    if (options->set) PLB_TRY(apply_sets(root, options->set, arena));
     PLB_TRY(read_fields(&c, root, spec_fields, SPEC_FIELDS, out));
     if (!out->name) return plb_fail(PLB_EINVAL, "%s: the study has no name", label);
     if (!out->title) out->title = out->name;

@@ -57,9 +57,8 @@ typedef struct plb_study_spec {
 } plb_study_spec;
 
 typedef struct plb_spec_options {
-    bool quick;             // lays what is under `quick` over the rest
-    const char *const *set; // "parts.epoch.seeds=[1,2]"
-    size_t set_count;
+    bool quick;          // lays what is under `quick` over the rest
+    const char *set;     // "parts.epoch.seeds=[1,2];parts.epoch.lr=1"; NULL: nothing is changed
     const char *devices; // "cpu,cuda": of all parts; NULL: theirs
 } plb_spec_options;
 

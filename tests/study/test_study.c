@@ -68,9 +68,10 @@ static void a_file_becomes_parts(void) {
 
 static void quick_and_set_change_values(void) {
     plb_study_spec spec;
-    const char *sets[] = {"parts.train.stacks=[plumb-plan]", "parts.sizes.size=16..32",
-                          "parts.train.crop=2"};
-    plb_spec_options options = {.quick = true, .set = sets, .set_count = 3, .devices = "cpu,cuda"};
+    plb_spec_options options = {.quick = true,
+                                .set = "parts.train.stacks=[plumb-plan];parts.sizes.size=16..32;"
+                                       "parts.train.crop=2",
+                                .devices = "cpu,cuda"};
     CHECK_OK(parse(text, &options, &spec));
     CHECK(spec.parts[0].seeds.count == 1 && spec.parts[0].seeds.value[0] == 7);
     CHECK(spec.parts[0].epochs == 3 && spec.parts[0].stacks.count == 1 && spec.parts[0].crop == 2);
@@ -111,13 +112,12 @@ static void mistakes_are_named_with_line_and_key(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         CHECK_FAILS(PLB_EINVAL, cases[i].words,
                     parse(with(cases[i].from, cases[i].to), &options, &spec));
-    const char *sets[] = {"parts.trian.lr=1"};
-    plb_spec_options wrong = {.set = sets, .set_count = 1};
+    plb_spec_options wrong = {.set = "parts.train.lr=1;parts.trian.lr=1"};
     CHECK_FAILS(PLB_EINVAL, "--set parts.trian.lr: no key trian; did you mean train?",
                 parse(text, &wrong, &spec));
-    sets[0] = "parts.train.lrr=1";
+    wrong.set = "parts.train.lrr=1";
     CHECK_FAILS(PLB_EINVAL, "no key lrr; did you mean lr?", parse(text, &wrong, &spec));
-    sets[0] = "parts";
+    wrong.set = "parts";
     CHECK_FAILS(PLB_EINVAL, "expected key=value", parse(text, &wrong, &spec));
     CHECK_FAILS(PLB_EINVAL, "expected a document, found none", parse("", &options, &spec));
 }
