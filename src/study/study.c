@@ -118,6 +118,27 @@ static plb_status begin_run(plb_study *s) {
     return plb_store_begin_study(s->store, s->run_id, s->spec->name, s->spec->text, options);
 }
 
+// A run holds one study: its report reads file and options back. Only the budget may be another.
+static plb_status check_resumed(const plb_study *s, const plb_study_row *study) {
+    json_error_t error;
+    const char *now = s->options.options_json ? s->options.options_json : "{}";
+    json_t *began = json_loads(study->options, 0, &error), *goes_on = json_loads(now, 0, &error);
+    json_object_del(began, "time");
+    json_object_del(goes_on, "time");
+    bool same = began && goes_on && json_equal(began, goes_on);
+    json_decref(began);
+    json_decref(goes_on);
+    if (strcmp(study->name, s->spec->name) != 0)
+        return plb_fail(PLB_EINVAL, "run %" PRId64 " is the study %s, not %s", study->run,
+                        study->name, s->spec->name);
+    if (strcmp(study->spec, s->spec->text) != 0)
+        return plb_fail(PLB_EINVAL, "run %" PRId64 ": the file of %s has changed since it began",
+                        study->run, study->name);
+    if (same) return PLB_OK;
+    return plb_fail(PLB_EINVAL, "run %" PRId64 " goes on with the options it began with: %s",
+                    study->run, study->options);
+}
+
 // Takes over what the run has already; items that were left out are tried again.
 static plb_status resume_run(plb_study *s) {
     plb_study_row study;
@@ -125,11 +146,9 @@ static plb_status resume_run(plb_study *s) {
     size_t count;
     s->run_id = s->options.resume;
     PLB_TRY(plb_store_find_study(s->store, s->run_id, NULL, s->arena, &study));
-    if (strcmp(study.name, s->spec->name) != 0)
-        return plb_fail(PLB_EINVAL, "run %" PRId64 " is the study %s, not %s", s->run_id,
-                        study.name, s->spec->name);
-    PLB_TRY(plb_store_resume_run(s->store, s->run_id));
+    PLB_TRY(check_resumed(s, &study));
     PLB_TRY(plb_store_items(s->store, s->run_id, s->arena, &rows, &count));
+    PLB_TRY(plb_store_resume_run(s->store, s->run_id));
     for (size_t i = 0; i < s->count; i++) {
         plb_study_item *item = &s->items[i];
         for (size_t k = 0; k < count; k++) {

@@ -107,6 +107,8 @@ def test_what_does_not_fit_is_left_out_and_resumed():
         found = items(study(folder, *words, "--time", "1"))
         assert found[0]["outcome"] == "left-out", found  # the training; cells may have room
         assert "of the budget of 1 s are left" in found[0]["reason"]
+        done = study(folder, "--resume", status=2)  # other items would come into the run
+        assert "goes on with the options it began with: {" in done.stderr, done.stderr
         found = items(study(folder, *words, "--resume"))
         assert outcomes(found) == ["ok"] * 5, found
 
