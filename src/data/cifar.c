@@ -39,27 +39,28 @@ static const char *const fine_names[100] = {
     "willow_tree", "wolf",          "woman",     "worm"};
 
 typedef struct edition {
-    const char *name;
     size_t label_bytes; // before the pixels; the last of them is the label
     const char *train[6], *test[2];
     plb_dataset_info info;
 } edition;
 
-static const edition cifar10 = {.name = "cifar10",
-                                .label_bytes = 1,
+static const edition cifar10 = {.label_bytes = 1,
                                 .train = {"data_batch_1.bin", "data_batch_2.bin",
                                           "data_batch_3.bin", "data_batch_4.bin",
                                           "data_batch_5.bin"},
                                 .test = {"test_batch.bin"},
-                                .info = {.classes = 10,
+                                .info = {.name = "cifar10",
+                                         .kind = "cifar",
+                                         .classes = 10,
                                          .class_names = plb_cifar10_names,
                                          .mean = {0.4914f, 0.4822f, 0.4465f},
                                          .std = {0.2470f, 0.2435f, 0.2616f}}};
-static const edition cifar100 = {.name = "cifar100",
-                                 .label_bytes = 2,
+static const edition cifar100 = {.label_bytes = 2,
                                  .train = {"train.bin"},
                                  .test = {"test.bin"},
-                                 .info = {.classes = 100,
+                                 .info = {.name = "cifar100",
+                                          .kind = "cifar",
+                                          .classes = 100,
                                           .class_names = fine_names,
                                           .mean = {0.5071f, 0.4865f, 0.4409f},
                                           .std = {0.2673f, 0.2564f, 0.2762f}}};
@@ -117,7 +118,7 @@ static plb_status open_edition(const edition *of, const char *folder, plb_data_s
     const char *const *names = split == PLB_TRAIN ? of->train : of->test;
     for (int i = 0; names[i]; i++) PLB_TRY_OUT(read_file(&all, folder, names[i]));
     plb_dataset_info info = of->info;
-    info.name = of->name, info.kind = "cifar", info.count = (int64_t)all.count;
+    info.count = (int64_t)all.count;
     info.channels = 3, info.height = info.width = 32, info.dtype = PLB_U8;
     PLB_TRY_OUT(plb_memory_dataset_new(&info, all.pixels, all.labels, out));
     all = (records){0};

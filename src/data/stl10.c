@@ -7,7 +7,7 @@
 #include "base/core/alloc.h"
 #include "base/core/status.h"
 #include "base/file.h"
-#include "data/transform.h"
+#include "data/fit.h"
 
 enum { SIDE = 96, PLANE = SIDE * SIDE, PICTURE_BYTES = 3 * PLANE, CLASSES = 10 };
 static const size_t file_limit_bytes = (size_t)1 << 32;
@@ -83,10 +83,7 @@ plb_status plb_stl10_open(const char *folder, plb_data_split split, plb_dataset 
                              .width = SIDE,
                              .dtype = PLB_U8,
                              .class_names = class_names};
-    for (int c = 0; c < 3; c++) { // its pictures are ImageNet's
-        info.mean[c] = plb_imagenet_normalization.mean[c];
-        info.std[c] = plb_imagenet_normalization.std[c];
-    }
+    plb_image_set_normalisation(&info, NULL, NULL); // its pictures are ImageNet's
     PLB_TRY_OUT(plb_memory_dataset_new(&info, pixels, labels, out));
     pixels = NULL, labels = NULL;
 out:
