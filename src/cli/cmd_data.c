@@ -131,10 +131,10 @@ typedef struct check_view {
     int64_t files, bad;
 } check_view;
 
-static void found(void *context, const char *file, const char *wrong) {
+static bool found(void *context, const char *file, const char *wrong) {
     check_view *view = context;
     view->files++;
-    if (!wrong) return;
+    if (!wrong) return !plb_cli_interrupted();
     if (view->as_json) {
         plb_json_begin_object(&view->json, NULL);
         plb_json_string(&view->json, "file", file);
@@ -144,6 +144,12 @@ static void found(void *context, const char *file, const char *wrong) {
         plb_note("%s", wrong);
     }
     view->bad++;
+    return !plb_cli_interrupted();
+}
+
+static bool go_on(void *context, const plb_progress_event *event) {
+    (void)context, (void)event;
+    return !plb_cli_interrupted();
 }
 
 // Both splits, pictures made equally large: what is decoded must be comparable.
@@ -190,8 +196,9 @@ static plb_status count_classes(check_view *view, plb_dataset *const sets[2]) {
 static plb_status compare_splits(check_view *view, plb_dataset *const sets[2]) {
     plb_shared_sample first[SHOWN_SHARED];
     int64_t shared = 0;
-    PLB_TRY(plb_dataset_shared(sets[0], sets[1], plb_machine_threads(), NULL, first, SHOWN_SHARED,
-                               &shared));
+    plb_progress progress = {.callback = go_on};
+    PLB_TRY(plb_dataset_shared(sets[0], sets[1], plb_machine_threads(), &progress, first,
+                               SHOWN_SHARED, &shared));
     if (view->as_json) {
         plb_json_int(&view->json, "shared_samples", shared);
         return PLB_OK;
@@ -291,7 +298,6 @@ static plb_status run_data(plb_call *call) {
     if (which == 0) return list(call->json);
     if (call->operand_count < 2)
         return plb_fail(PLB_EINVAL, "%s: expected a data set's name", verb);
-    plb_cli_catch_interrupt();
     if (which == 1) return get(call->operands[1], call->json);
     return which == 2 ? check(call, call->operands[1]) : show_sheet(call, call->operands[1]);
 }

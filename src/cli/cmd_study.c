@@ -254,7 +254,6 @@ static plb_status run_study(plb_call *call) {
     plb_status status;
     plb_arena *arena = plb_arena_new();
     if (!arena) return plb_fail(PLB_ENOMEM, "out of memory");
-    plb_cli_catch_interrupt();
     PLB_TRY_OUT(plb_own_path(arena, &options.plumb));
     PLB_TRY_OUT(plb_study_spec_open(call->operands[0], options.plumb, &spec_options, arena, &spec));
     PLB_TRY_OUT(options_json(f, arena, &options.options_json));

@@ -102,8 +102,8 @@ static plb_status note(findings *f, const char *file, plb_status status) {
         f->status = status;
         snprintf(f->text, sizeof f->text, "%s", wrong);
     }
-    if (f->report && f->report->found) f->report->found(f->report->context, file, wrong);
-    return PLB_OK;
+    if (!f->report || f->report->found(f->report->context, file, wrong)) return PLB_OK;
+    return plb_fail(PLB_ECANCELLED, "interrupted");
 }
 
 static plb_status check_digest(const plb_published_file *file, const char *path) {

@@ -42,16 +42,16 @@ PLB_API PLB_MUST_USE plb_status plb_dataset_locate(const char *name, const char 
 // The folder that downloads go to (the first of the places above), in `arena`.
 PLB_API PLB_MUST_USE plb_status plb_data_root(plb_arena *arena, const char **out);
 
-// Gets the files of a set that are not there yet into <root>/<name> (root NULL: plb_data_root), and
+// Gets the files of a set that are not there yet into its folder below root (NULL: plb_data_root), and
 // unpacks them where they come in an archive. PLB_EUNSUPPORTED for sets that are drawn; others as
 // plb_download_file and plb_archive_unpack.
 PLB_API PLB_MUST_USE plb_status plb_dataset_download(const char *name, const char *root,
                                                      plb_progress *progress);
 
 // Told of every file, or sample, that a check looked at; `wrong` is NULL where it is as it should
-// be. All is borrowed for the call.
+// be. All is borrowed for the call. False ends the check as PLB_ECANCELLED.
 typedef struct plb_check_report {
-    void (*found)(void *context, const char *file, const char *wrong);
+    bool (*found)(void *context, const char *file, const char *wrong);
     void *context;
 } plb_check_report;
 

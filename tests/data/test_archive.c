@@ -108,10 +108,16 @@ static void an_archive_is_unpacked_and_checked(void) {
 #endif
 }
 
-static void note_bad(void *context, const char *file, const char *wrong) {
+static bool note_bad(void *context, const char *file, const char *wrong) {
     (void)file;
     size_t length = strlen(context);
     if (wrong) snprintf((char *)context + length, 400 - length, "%s\n", strrchr(wrong, '/'));
+    return true;
+}
+
+static bool stop_at_second(void *context, const char *file, const char *wrong) {
+    (void)file, (void)wrong;
+    return ++*(int *)context < 2;
 }
 
 static void every_bad_picture_is_named(void) {
@@ -124,6 +130,10 @@ static void every_bad_picture_is_named(void) {
     CHECK_FAILS(PLB_EINVAL, "3.png", plb_dataset_check(folder, NULL, &report));
     CHECK_SAY(strstr(said, "/3.png") && strstr(said, "/4.jpg") && !strstr(said, "/1.png"), "%s",
               said);
+    int seen = 0;
+    const plb_check_report stopped = {stop_at_second, &seen};
+    CHECK_FAILS(PLB_ECANCELLED, "interrupted", plb_dataset_check(folder, NULL, &stopped));
+    CHECK(seen == 2);
     shell("rm -r '%s'", root);
 }
 
