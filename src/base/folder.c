@@ -43,6 +43,18 @@ out:
     return status;
 }
 
+plb_status plb_folder_of_cache(plb_arena *arena, const char **out) {
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (xdg && *xdg)
+        *out = plb_arena_printf(arena, "%s/plumb", xdg);
+    else if (home && *home)
+        *out = plb_arena_printf(arena, "%s/.cache/plumb", home);
+    else
+        return plb_fail(PLB_EMISSING,
+                        "no place for a cache: neither XDG_CACHE_HOME nor HOME is set");
+    return *out ? PLB_OK : plb_fail(PLB_ENOMEM, "no memory for a path");
+}
+
 static int by_bytes(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }

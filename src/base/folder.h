@@ -15,6 +15,10 @@ PLB_API bool plb_folder_exists(const char *path); // a folder, or a link to one
 // Makes the folder and those above it; fine if it is there already.
 PLB_API PLB_MUST_USE plb_status plb_folder_make(const char *path);
 
+// Where caches go, in `arena`: $XDG_CACHE_HOME/plumb, else ~/.cache/plumb, which need not be there.
+// PLB_EMISSING: neither variable is set.
+PLB_API PLB_MUST_USE plb_status plb_folder_of_cache(plb_arena *arena, const char **out);
+
 // Names in the folder, sorted by bytes, without "." and those that begin with a dot. Strings and
 // array live in `arena`.
 PLB_API PLB_MUST_USE plb_status plb_folder_list(const char *path, plb_arena *arena,

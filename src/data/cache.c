@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -43,18 +42,6 @@ plb_status plb_source_add_file(const char *path, uint64_t *hash) {
                        (int64_t)info.st_mtim.tv_nsec};
     *hash = plb_hash_bytes(plb_hash_string(*hash, path), facts, sizeof facts);
     return PLB_OK;
-}
-
-plb_status plb_cache_folder(plb_arena *arena, const char **out) {
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (xdg && *xdg)
-        *out = plb_arena_printf(arena, "%s/plumb/data", xdg);
-    else if (home && *home)
-        *out = plb_arena_printf(arena, "%s/.cache/plumb/data", home);
-    else
-        return plb_fail(PLB_EMISSING,
-                        "no place for a cache: neither XDG_CACHE_HOME nor HOME is set");
-    return *out ? PLB_OK : plb_fail(PLB_ENOMEM, "no memory for a path");
 }
 
 static header header_of(const plb_dataset_info *info, uint64_t source) {

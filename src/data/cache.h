@@ -5,7 +5,6 @@
 #ifndef PLB_DATA_CACHE_H
 #define PLB_DATA_CACHE_H
 
-#include "base/core/arena.h"
 #include "data/dataset.h"
 
 // Replaces *set by the same set as a memory-mapped file in `folder` (which is made), decoding it on
@@ -13,9 +12,6 @@
 // worth it, stay as they are. On failure *set is as it was.
 PLB_API PLB_MUST_USE plb_status plb_dataset_cache(plb_dataset **set, const char *folder,
                                                   int threads, plb_progress *progress);
-
-// $XDG_CACHE_HOME/plumb/data, or ~/.cache/plumb/data, in `arena`.
-PLB_API PLB_MUST_USE plb_status plb_cache_folder(plb_arena *arena, const char **out);
 
 // Adds name, size and time of change of a file to a hash, for plb_dataset_ops.source.
 PLB_MUST_USE plb_status plb_source_add_file(const char *path, uint64_t *hash);

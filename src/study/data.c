@@ -22,8 +22,8 @@ static bool show_loading(void *context, const plb_progress_event *event) {
 static plb_status take_in(plb_study *s, plb_dataset **set) {
     plb_progress progress = {.callback = show_loading, .context = s, .interval_ns = 100000000};
     plb_dataset *kept = NULL;
-    const char *folder;
-    PLB_TRY(plb_cache_folder(s->arena, &folder));
+    const char *folder = plb_arena_printf(s->arena, "%s/data", s->cache);
+    if (!folder) return plb_fail(PLB_ENOMEM, "out of memory for a study");
     PLB_TRY(plb_dataset_cache(set, folder, plb_machine_threads(), &progress));
     if ((*set)->ops->peek) return PLB_OK;
     PLB_TRY(plb_dataset_materialise(*set, plb_machine_threads(), &progress, &kept));

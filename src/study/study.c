@@ -2,7 +2,6 @@
 #include "study/study.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/core/alloc.h"
@@ -17,17 +16,6 @@ typedef struct pace {
     double estimated_s, spent_s;
 } pace;
 
-static plb_status find_cache(char *out, size_t size) {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (cache && *cache)
-        snprintf(out, size, "%s/plumb", cache);
-    else if (home && *home)
-        snprintf(out, size, "%s/.cache/plumb", home);
-    else
-        return plb_fail(PLB_EINVAL, "expected $XDG_CACHE_HOME or $HOME, found neither");
-    return plb_folder_make(out);
-}
-
 plb_status plb_study_new(const plb_study_spec *spec, const plb_study_options *options,
                          plb_study **out) {
     plb_status status;
@@ -37,7 +25,8 @@ plb_status plb_study_new(const plb_study_spec *spec, const plb_study_options *op
     s->began_ns = plb_now_ns();
     s->arena = plb_arena_new();
     if (!s->arena) PLB_TRY_OUT(plb_fail(PLB_ENOMEM, "out of memory for a study"));
-    PLB_TRY_OUT(find_cache(s->cache, sizeof s->cache));
+    PLB_TRY_OUT(plb_folder_of_cache(s->arena, &s->cache));
+    PLB_TRY_OUT(plb_folder_make(s->cache));
     PLB_TRY_OUT(plb_stacks_find(s->arena, options->plumb, &s->stacks));
     PLB_TRY_OUT(plb_study_expand(s));
     *out = s, s = NULL;

@@ -23,7 +23,7 @@ struct plb_study {
     plb_study_options options;
     plb_arena *arena;
     plb_stacks stacks;
-    char cache[4096];
+    const char *cache; // folder
     plb_client reference;
     plb_client client; // the stack that runs now
     char client_key[160];

@@ -44,8 +44,8 @@ plb_status plb_study_describe(plb_study *s, const char *model, const char *task,
 
 plb_status plb_study_weights(plb_study *s, const plb_facts *f, int64_t seed, char *path,
                              size_t size) {
-    char folder[4096 + 16];
-    snprintf(folder, sizeof folder, "%s/weights", s->cache);
+    const char *folder = plb_arena_printf(s->arena, "%s/weights", s->cache);
+    if (!folder) return plb_fail(PLB_ENOMEM, "out of memory for a study");
     int n = snprintf(path, size, "%s/study-%s-%s-%" PRId64 "-%" PRId64 "-%" PRId64 ".safetensors",
                      folder, f->model, PLUMB_VERSION, f->size, f->classes, seed);
     if (n < 0 || (size_t)n >= size)
