@@ -9,28 +9,22 @@
 #include "store/read.h"
 #include "study/results.h"
 
-static plb_status say_head(plb_store *store, const plb_results *r, plb_document *d) {
-    plb_run_row *rows;
-    size_t count;
-    const plb_run_filter filter = {.id = r->study.run};
-    PLB_TRY(plb_store_runs(store, &filter, r->arena, &rows, &count));
-    if (!count) return PLB_OK;
+static void say_head(const plb_run_row *run, const plb_results *r, plb_document *d) {
     char when[64] = "";
-    time_t seconds = (time_t)(rows[0].began_ms / 1000);
+    time_t seconds = (time_t)(run->began_ms / 1000);
     struct tm tm;
     if (gmtime_r(&seconds, &tm)) strftime(when, sizeof when, "%Y-%m-%d %H:%M UTC", &tm);
     json_error_t error;
-    json_t *machine = json_loads(rows[0].machine, 0, &error);
+    json_t *machine = json_loads(run->machine, 0, &error);
     const char *cpu = json_string_value(json_object_get(machine, "cpu"));
     const json_t *card = json_array_get(json_object_get(machine, "gpus"), 0);
     const char *gpu =
         json_string_value(json_is_object(card) ? json_object_get(card, "name") : card);
     plb_document_set_subtitle(d, "%s; run %lld, %s%s%s%s%s", when, (long long)r->study.run,
-                              rows[0].state, cpu ? "; " : "", cpu ? cpu : "", gpu ? "; " : "",
+                              run->state, cpu ? "; " : "", cpu ? cpu : "", gpu ? "; " : "",
                               gpu ? gpu : "");
-    if (rows[0].command && *rows[0].command) plb_document_set_command(d, rows[0].command);
+    if (run->command && *run->command) plb_document_set_command(d, run->command);
     json_decref(machine);
-    return PLB_OK;
 }
 
 static void say_about(const plb_results *r, plb_document *d) {
@@ -88,13 +82,9 @@ static void say_missing(const plb_results *r, plb_document *d) {
     }
 }
 
-static plb_status say_machine(plb_store *store, const plb_results *r, plb_document *d) {
-    plb_run_row *rows;
-    size_t count;
-    const plb_run_filter filter = {.id = r->study.run};
-    PLB_TRY(plb_store_runs(store, &filter, r->arena, &rows, &count));
+static void say_machine(const plb_run_row *run, const plb_results *r, plb_document *d) {
     plb_section *section = plb_document_section(d, "Machine, versions and the study itself");
-    if (count) plb_section_text(section, "fingerprint of the machine", rows[0].fingerprint);
+    plb_section_text(section, "fingerprint of the machine", run->fingerprint);
     for (size_t i = 0; i < r->count; i++) {
         bool told = !r->items[i].ok;
         for (size_t k = 0; k < i && !told; k++)
@@ -106,11 +96,15 @@ static plb_status say_machine(plb_store *store, const plb_results *r, plb_docume
     }
     plb_section_text(section, "the study as a file", r->study.spec);
     plb_section_text(section, "its options", r->study.options);
-    return PLB_OK;
 }
 
 static plb_status say_all(plb_store *store, const plb_results *r, plb_document *d) {
-    PLB_TRY(say_head(store, r, d));
+    plb_run_row *rows;
+    size_t count;
+    const plb_run_filter filter = {.id = r->study.run};
+    PLB_TRY(plb_store_runs(store, &filter, r->arena, &rows, &count));
+    if (!count) return plb_fail(PLB_EMISSING, "no run %lld", (long long)r->study.run);
+    say_head(&rows[0], r, d);
     plb_study_say_findings(r, d);
     say_about(r, d);
     for (size_t i = 0; i < r->spec.part_count; i++) {
@@ -122,7 +116,7 @@ static plb_status say_all(plb_store *store, const plb_results *r, plb_document *
     }
     say_deviations(r, d);
     say_missing(r, d);
-    PLB_TRY(say_machine(store, r, d));
+    say_machine(&rows[0], r, d);
     return plb_document_status(d);
 }
 

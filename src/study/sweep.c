@@ -14,15 +14,11 @@
 #include "bench/usage.h"
 #include "study/work.h"
 
-enum { ALIGN = 64, POOL = 1 << 18, LEAST_SAMPLES = 3, MOST_SAMPLES = 1000, LIMIT_S = 600 };
+enum { POOL = 1 << 18, LEAST_SAMPLES = 3, MOST_SAMPLES = 1000, LIMIT_S = 600 };
 static const uint64_t seed = 11;
 
-static size_t padded(size_t bytes) {
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
-}
-
 // Normal values; large inputs repeat a quarter of a million of them.
-static plb_status draw(float *to, size_t count) {
+static void draw(float *to, size_t count) {
     const double turn = 6.283185307179586;
     size_t drawn = count < POOL ? count : POOL;
     for (size_t i = 0; i < drawn; i++) {
@@ -32,15 +28,15 @@ static plb_status draw(float *to, size_t count) {
     }
     for (size_t at = drawn; at < count; at += drawn)
         memcpy(to + at, to, (count - at < drawn ? count - at : drawn) * sizeof *to);
-    return PLB_OK;
 }
 
 static plb_status fill_inputs(plb_study *s, const plb_facts *f, plb_study_inputs *in) {
     size_t count = (size_t)plb_shape_count(&f->input[0].shape);
     *in = (plb_study_inputs){.x_bytes = count * sizeof(float),
                              .y_bytes = (size_t)f->batch * sizeof(int64_t)};
-    in->y_offset[0] = in->y_offset[1] = padded(in->x_bytes); // both batches are the same one
-    size_t total = in->y_offset[0] + padded(in->y_bytes);
+    in->y_offset[0] = in->y_offset[1] =
+        plb_study_padded(in->x_bytes); // both batches are the same one
+    size_t total = in->y_offset[0] + plb_study_padded(in->y_bytes);
     if ((int64_t)total > plb_usage_memory_available() / 3)
         return plb_failure_set(&s->client.failure, PLB_OUTCOME_REFUSED,
                                "the input alone takes %.1f GiB of the host's memory",
@@ -48,7 +44,8 @@ static plb_status fill_inputs(plb_study *s, const plb_facts *f, plb_study_inputs
     PLB_TRY(plb_segment_reserve(&s->client.in, total));
     int64_t *y = (int64_t *)(void *)(s->client.in.bytes + in->y_offset[0]);
     for (int64_t i = 0; i < f->batch; i++) y[i] = i % f->classes;
-    return draw((float *)(void *)s->client.in.bytes, count);
+    draw((float *)(void *)s->client.in.bytes, count);
+    return PLB_OK;
 }
 
 static json_t *sample_request(const plb_study_item *item, int64_t n) {

@@ -13,7 +13,7 @@
 #include "data/loader.h"
 #include "study/work.h"
 
-enum { ALIGN = 64, BATCH_LIMIT_S = 600, MAX_STEPS = 2000 };
+enum { BATCH_LIMIT_S = 600, MAX_STEPS = 2000 };
 
 typedef struct training {
     plb_study *s;
@@ -31,10 +31,6 @@ typedef struct pass {
     double loss, correct, rows;
     int64_t ns, wall_ns;
 } pass;
-
-static size_t padded(size_t bytes) {
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
-}
 
 static int64_t least(int64_t a, int64_t b) {
     return b && b < a ? b : a;
@@ -68,12 +64,12 @@ static plb_status make_room(training *t) {
     const plb_shape *x = &t->facts.input[0].shape;
     in->x_bytes = (size_t)plb_shape_count(x) * sizeof(float);
     in->y_bytes = (size_t)t->facts.batch * sizeof(int64_t);
-    in->x_offset[1] = padded(in->x_bytes);
-    in->y_offset[0] = 2 * padded(in->x_bytes);
-    in->y_offset[1] = in->y_offset[0] + padded(in->y_bytes);
+    in->x_offset[1] = plb_study_padded(in->x_bytes);
+    in->y_offset[0] = 2 * plb_study_padded(in->x_bytes);
+    in->y_offset[1] = in->y_offset[0] + plb_study_padded(in->y_bytes);
     t->step_loss = plb_alloc_array(MAX_STEPS, sizeof *t->step_loss);
     if (!t->step_loss) return plb_fail(PLB_ENOMEM, "out of memory for a training");
-    return plb_segment_reserve(&t->s->client.in, in->y_offset[1] + padded(in->y_bytes));
+    return plb_segment_reserve(&t->s->client.in, in->y_offset[1] + plb_study_padded(in->y_bytes));
 }
 
 // Writes a batch to the first place. Rows past its end keep what they had.

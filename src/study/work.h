@@ -18,6 +18,9 @@ typedef struct plb_study_inputs {
     size_t x_offset[2], y_offset[2];
 } plb_study_inputs;
 
+// The bytes that a tensor takes there: each begins on a cache line.
+size_t plb_study_padded(size_t bytes);
+
 struct plb_study {
     const plb_study_spec *spec;
     plb_study_options options;

@@ -21,9 +21,18 @@ static plb_client_options options_for(const plb_study *s, int64_t threads) {
                                 .context = s->options.context};
 }
 
+size_t plb_study_padded(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+// Whether it runs, having refused something at most.
+static bool usable(const plb_client *client) {
+    plb_outcome outcome = client->failure.outcome;
+    return client->stack && (outcome == PLB_OUTCOME_OK || outcome == PLB_OUTCOME_REFUSED);
+}
+
 static plb_status start_reference(plb_study *s) {
-    plb_outcome outcome = s->reference.failure.outcome;
-    if (s->reference.stack && (outcome == PLB_OUTCOME_OK || outcome == PLB_OUTCOME_REFUSED)) {
+    if (usable(&s->reference)) {
         s->reference.failure = (plb_failure){0};
         return PLB_OK;
     }
@@ -60,11 +69,6 @@ plb_status plb_study_weights(plb_study *s, const plb_facts *f, int64_t seed, cha
 }
 
 // ---------------------------------------------------------------------------- the stack
-static bool usable(const plb_client *client) {
-    plb_outcome outcome = client->failure.outcome;
-    return client->stack && (outcome == PLB_OUTCOME_OK || outcome == PLB_OUTCOME_REFUSED);
-}
-
 plb_status plb_study_client(plb_study *s, const plb_study_item *item) {
     char key[160];
     const plb_stack *stack = NULL;
