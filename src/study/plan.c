@@ -59,7 +59,7 @@ static void estimate(plb_study_item *item, const plb_facts *facts) {
     double test = (double)(part->test_samples ? part->test_samples : 10000);
     double samples = train + test / 3; // evaluation is a third of the work
     double once = seconds_of(one * samples, samples / (double)item->batch, item);
-    item->estimate_s = 2 + once * (double)(part->epochs + (part->operators ? 2 : 0));
+    item->estimate_s = 2 + once * (double)(part->epochs + (part->operators ? 3 : 0));
 }
 
 // The size at which a part trains, as far as it is known before its data is opened.

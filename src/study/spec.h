@@ -42,7 +42,7 @@ typedef struct plb_study_part {
     double lr, momentum, weight_decay;
     bool nesterov, dropout, flip;
     int64_t crop;   // padding of random crops
-    bool operators; // one more epoch, apart, that records every operator where a stack can
+    bool operators; // more epochs, apart, of which one records every operator where a stack can
     // SWEEP
     double time; // seconds of samples of a cell
 } plb_study_part;
