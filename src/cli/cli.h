@@ -96,6 +96,9 @@ void plb_cli_catch_interrupt(void);
 // For long loops to ask: then stop, and return PLB_ECANCELLED.
 bool plb_cli_interrupted(void);
 
+// Whether a file can be put at `path`, which is asked before long work; NULL is fine.
+PLB_MUST_USE plb_status plb_cli_check_writable(const char *flag, const char *path);
+
 int plb_cli_exit_code(plb_status status);
 
 // The whole program but for main: finds the command, runs it, returns the exit code.

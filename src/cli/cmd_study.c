@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Experiments written down as YAML: plan and estimate first, then the runs, then the report.
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -173,16 +174,14 @@ out:
 }
 
 static plb_status write_report(const plb_study *study, const plb_study_spec *spec,
-                               const study_flags *f, bool as_json) {
-    char path[256];
+                               const study_flags *f, const char *path, bool as_json) {
     plb_store *store = NULL;
     plb_document *document = NULL;
     plb_status status;
-    snprintf(path, sizeof path, "%s.html", spec->name);
     PLB_TRY(plb_store_open_existing(f->db, &store));
     PLB_TRY_OUT(plb_study_document(store, plb_study_run_id(study), &document));
-    PLB_TRY_OUT(plb_document_write(document, PLB_FORMAT_HTML, NULL, f->output ? f->output : path,
-                                   as_json ? NULL : told, NULL));
+    PLB_TRY_OUT(
+        plb_document_write(document, PLB_FORMAT_HTML, NULL, path, as_json ? NULL : told, NULL));
     if (as_json) status = print_json(study, spec, store);
 out:
     plb_document_free(document);
@@ -234,12 +233,17 @@ static plb_status run_all(plb_call *call, const plb_study_spec *spec, plb_study 
         print_items(study);
         return PLB_OK;
     }
+    char path[PATH_MAX];
+    const char *output = f->output ? f->output : path;
+    if (snprintf(path, sizeof path, "%s.html", spec->name) >= PATH_MAX)
+        return plb_fail(PLB_EINVAL, "%.40s...: the study's name is too long", spec->name);
+    PLB_TRY(plb_cli_check_writable("out", output));
     if (!f->no_lock) PLB_TRY(plb_measure_lock());
     print_plan(study, spec);
     plb_status status = plb_study_run(study);
     if (status && status != PLB_ECANCELLED) return status;
     call->exit_code = exit_code_of(study);
-    plb_status written = write_report(study, spec, f, call->json);
+    plb_status written = write_report(study, spec, f, output, call->json);
     return status ? status : written;
 }
 

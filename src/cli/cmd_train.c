@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/atomic_file.h"
 #include "base/core/alloc.h"
 #include "base/core/status.h"
 #include "base/machine.h"
@@ -155,15 +154,6 @@ static plb_status set_given(session *s) {
     return PLB_OK;
 }
 
-static plb_status check_writable(const char *flag, const char *path) {
-    plb_atomic_file *file = NULL;
-    if (!path) return PLB_OK;
-    plb_status status = plb_atomic_open(path, &file);
-    if (status) return plb_fail_context(status, "--%s", flag);
-    plb_atomic_abort(file);
-    return PLB_OK;
-}
-
 static bool on_device(const plb_train_options *o) {
     return o->device && strcmp(o->device, "cpu") != 0;
 }
@@ -197,8 +187,8 @@ static plb_status set_options(session *s, const char *model) {
     o->profile = !on_device(o); // reading its clocks would hold a device up
     int spare = plb_machine_threads() - o->threads;
     o->loader_threads = spare > 1 ? spare : 1;
-    PLB_TRY(check_writable("save", f->save));
-    PLB_TRY(check_writable("checkpoint", f->checkpoint));
+    PLB_TRY(plb_cli_check_writable("save", f->save));
+    PLB_TRY(plb_cli_check_writable("checkpoint", f->checkpoint));
     return s->resume ? plb_checkpoint_check(s->resume, o) : PLB_OK;
 }
 

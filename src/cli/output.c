@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/atomic_file.h"
 #include "base/core/status.h"
 #include "cli/cli.h"
 #include "plumb/version.h"
@@ -86,6 +87,15 @@ void plb_cli_catch_interrupt(void) {
 
 bool plb_cli_interrupted(void) {
     return interrupted;
+}
+
+plb_status plb_cli_check_writable(const char *flag, const char *path) {
+    plb_atomic_file *file = NULL;
+    if (!path) return PLB_OK;
+    plb_status status = plb_atomic_open(path, &file);
+    if (status) return plb_fail_context(status, "--%s", flag);
+    plb_atomic_abort(file);
+    return PLB_OK;
 }
 
 int plb_cli_exit_code(plb_status status) {

@@ -70,6 +70,8 @@ def test_plan_comes_first():
         found = items(study(folder, "--dry-run", "--json"))
         assert len(found) == 10 and outcomes(found) == [None] * 10
         assert all(item["estimate_s"] > 0 for item in found)
+        done = study(folder, "-o", f"{folder}/none/s.html", status=2)
+        assert "--out: " in done.stderr, done.stderr  # told before hours of work, not after
         assert not pathlib.Path(folder, "s.db").exists()
         done = study(folder, "--dry-run", "--set", "parts.train.sedes=1", status=2)
         assert "no key sedes; did you mean seeds?" in done.stderr, done.stderr
