@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/core/status.h"
+#include "base/core/strbuf.h"
 #include "study/results.h"
 
 enum { MAX_POOLS = 64 };
@@ -489,12 +491,25 @@ static const struct {
     {"c_accuracy", c_accuracy},
 };
 
+enum { FINDINGS = sizeof findings / sizeof *findings };
+
+plb_status plb_study_check_finding(const char *name, const char *label) {
+    const char *names[FINDINGS];
+    for (size_t i = 0; i < FINDINGS; i++) {
+        names[i] = findings[i].name;
+        if (!strcmp(name, names[i])) return PLB_OK;
+    }
+    const char *nearest = plb_nearest_name(name, names, FINDINGS);
+    return plb_fail(PLB_EINVAL, "%s: findings: there is no %s%s%s%s", label, name,
+                    nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+}
+
 void plb_study_say_findings(const plb_results *r, plb_document *d) {
     const finder f = {r, d};
     size_t ok = 0;
     for (size_t i = 0; i < r->count; i++) ok += r->items[i].ok;
     plb_document_verdict(d, PLB_TONE_PLAIN, NULL, "%zu of %zu items have numbers.", ok, r->count);
     for (size_t k = 0; k < r->spec.findings.count; k++)
-        for (size_t i = 0; i < sizeof findings / sizeof *findings; i++)
+        for (size_t i = 0; i < FINDINGS; i++)
             if (!strcmp(findings[i].name, r->spec.findings.word[k])) findings[i].say(&f);
 }

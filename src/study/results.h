@@ -59,6 +59,8 @@ const char *plb_result_label(const plb_results *results, const plb_result *item,
 // ---- sections
 void plb_study_say_training(const plb_results *r, const plb_study_part *part, plb_document *d);
 void plb_study_say_sweep(const plb_results *r, const plb_study_part *part, plb_document *d);
+// PLB_EINVAL, which names the study's file by `label` and the nearest finding that there is.
+PLB_MUST_USE plb_status plb_study_check_finding(const char *name, const char *label);
 // The summary's sentences, and a section that gives their grounds.
 void plb_study_say_findings(const plb_results *r, plb_document *d);
 

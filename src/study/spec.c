@@ -13,6 +13,7 @@
 #include "base/core/strbuf.h"
 #include "base/file.h"
 #include "base/folder.h"
+#include "study/results.h"
 
 enum { MAX_FIELDS = 48, MAX_NUMBERS = 64, MAX_PARTS = 64 };
 static const size_t file_limit_bytes = (size_t)1 << 20;
@@ -269,6 +270,8 @@ plb_status plb_study_spec_parse(const char *text, size_t length, const char *lab
     PLB_TRY(read_fields(&c, root, spec_fields, SPEC_FIELDS, out));
     if (!out->name) return plb_fail(PLB_EINVAL, "%s: the study has no name", label);
     if (!out->title) out->title = out->name;
+    for (size_t i = 0; i < out->findings.count; i++)
+        PLB_TRY(plb_study_check_finding(out->findings.word[i], label));
     PLB_TRY(read_parts(&c, plb_yaml_find(root, "parts"), out));
     char *copy = plb_arena_copy(arena, text, length + 1);
     if (!copy) return plb_fail(PLB_ENOMEM, "%s: no memory to read it", label);

@@ -103,6 +103,8 @@ static void mistakes_are_named_with_line_and_key(void) {
         {"    size: 8..32\n", "", "line 15: the part sizes has no size"},
         {"stacks: [torch-eager, plumb-plan]", "stacks: {a: b}", "line 9: stacks: expected a list"},
         {"name: tiny", "name: [tiny", "tiny.yaml, line 2: YAML: "},
+        {"[c_accuracy,", "[c_acuracy,",
+         "tiny.yaml: findings: there is no c_acuracy; did you mean c_accuracy?"},
         {"seeds: 7", "seeds: 7\n      seeds: 8", "line 33: the key seeds is there twice"},
         {"    - name: train\n      seeds: 7", "    - name: trian\n      seeds: 7",
          "line 31: there is no trian to change"},
