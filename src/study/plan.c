@@ -8,6 +8,7 @@
 #include "base/core/alloc.h"
 #include "base/core/status.h"
 #include "base/machine.h"
+#include "data/registry.h"
 #include "study/work.h"
 
 enum { MAX_ITEMS = 20000 };
@@ -140,9 +141,19 @@ static plb_status expand_threads(plb_study *s, plb_study_item *item, plb_facts *
     return PLB_OK;
 }
 
+// A set that is not on this machine refuses its items; a name that is none would end the run there.
+static plb_status check_data(plb_study *s, const char *name) {
+    const char *folder;
+    if (!name || strchr(name, '/')) return PLB_OK;
+    plb_status status = plb_dataset_locate(name, NULL, s->arena, &folder);
+    return status == PLB_EINVAL || status == PLB_ENOMEM ? status : PLB_OK;
+}
+
 static plb_status expand_part(plb_study *s, const plb_study_part *p) {
     plb_facts facts = {0};
     if (p->kind == PLB_PART_TRAIN && !p->epochs) return PLB_OK;
+    PLB_TRY(check_data(s, p->data));
+    PLB_TRY(check_data(s, p->stand_in));
     size_t seeds = p->kind == PLB_PART_TRAIN ? p->seeds.count : 1;
     for (size_t seed = 0; seed < seeds; seed++)
         for (size_t m = 0; m < p->models.count; m++)

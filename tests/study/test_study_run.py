@@ -75,6 +75,8 @@ def test_plan_comes_first():
         assert not pathlib.Path(folder, "s.db").exists()
         done = study(folder, "--dry-run", "--set", "parts.train.sedes=1", status=2)
         assert "no key sedes; did you mean seeds?" in done.stderr, done.stderr
+        done = study(folder, "--dry-run", "--set", "parts.train.data=digit", status=2)
+        assert "no dataset digit; did you mean digits?" in done.stderr, done.stderr
 
 
 def test_every_stack_trains_alike():
