@@ -245,7 +245,7 @@ static plb_status check(plb_call *call, const char *name) {
         return plb_fail(status, "%s", first);
     }
     if (view.as_json)
-        plb_json_string(&view.json, "check", first[0] ? first : "every file is as published");
+        plb_json_string(&view.json, "check", first[0] ? first : "all files and samples are right");
     else if (first[0])
         plb_print("%s\n", first);
     else

@@ -227,5 +227,6 @@ plb_status plb_dataset_check(const char *name, const char *root, const plb_check
     if (status || !f.status) return status;
     if (f.status == PLB_EUNSUPPORTED) f.status = PLB_EINVAL; // a file of another kind is a bad one
     if (f.bad == 1) return plb_fail(f.status, "%s", f.text);
-    return plb_fail(f.status, "%s (and %lld more bad files)", f.text, (long long)f.bad - 1);
+    return plb_fail(f.status, "%s (and %lld more bad file%s)", f.text, (long long)f.bad - 1,
+                    f.bad == 2 ? "" : "s");
 }

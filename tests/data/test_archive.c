@@ -99,7 +99,8 @@ static void an_archive_is_unpacked_and_checked(void) {
     CHECK_OK(plb_dataset_open("cifar100", PLB_TRAIN, &options, &set));
     CHECK(set->info.count == 3 && set->ops->label(set, 2) == 6);
     plb_dataset_free(set);
-    CHECK_FAILS(PLB_EINVAL, "cifar100: expected 50000 pictures to train, found 3 (and 1 more bad",
+    CHECK_FAILS(PLB_EINVAL,
+                "cifar100: expected 50000 pictures to train, found 3 (and 1 more bad file)",
                 plb_dataset_check("cifar100", root, NULL));
     plb_free(bytes);
     shell("rm -r '%s'", root);
