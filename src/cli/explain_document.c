@@ -9,7 +9,7 @@
 #include "base/core/status.h"
 #include "report/palette.h"
 
-enum { MOST_KINDS = 9 }; // of ops in the figure; what is left is "others"
+enum { MOST_KINDS = 9 }; // of ops in the roofline: those that take most time
 
 static plb_status no_memory(void) {
     return plb_fail(PLB_ENOMEM, "out of memory for a report");
@@ -26,30 +26,37 @@ static double sum_seconds(const plb_explained *e) {
 }
 
 // ---------------------------------------------------------------------------- kinds of ops
-// Kinds by the time that they take, the longest first.
 typedef struct kind {
     const char *name;
     double seconds, least;
     size_t ops;
 } kind;
 
-static size_t list_kinds(const plb_explained *e, kind *out, size_t most) {
+// Kinds by the time that they take, the longest first.
+typedef struct kind_list {
+    kind *item;
+    size_t count;
+} kind_list;
+
+static plb_status list_kinds(const plb_explained *e, plb_arena *arena, kind_list *out) {
+    kind *item = plb_arena_alloc(arena, ((size_t)e->n_ops + 1) * sizeof *item);
     size_t count = 0;
+    if (!item) return no_memory();
     for (int i = 0; i < e->n_ops; i++) {
         size_t k = 0;
         if (!counts(&e->ops[i])) continue;
-        while (k < count && strcmp(out[k].name, e->ops[i].op.op) != 0) k++;
-        if (k == count && count == most) continue;
-        if (k == count) out[count++] = (kind){.name = e->ops[i].op.op};
-        out[k].seconds += e->ops[i].seconds, out[k].least += e->ops[i].least, out[k].ops++;
+        while (k < count && strcmp(item[k].name, e->ops[i].op.op) != 0) k++;
+        if (k == count) item[count++] = (kind){.name = e->ops[i].op.op};
+        item[k].seconds += e->ops[i].seconds, item[k].least += e->ops[i].least, item[k].ops++;
     }
     for (size_t i = 1; i < count; i++) {
-        for (size_t k = i; k > 0 && out[k].seconds > out[k - 1].seconds; k--) {
-            const kind swap = out[k];
-            out[k] = out[k - 1], out[k - 1] = swap;
+        for (size_t k = i; k > 0 && item[k].seconds > item[k - 1].seconds; k--) {
+            const kind swap = item[k];
+            item[k] = item[k - 1], item[k - 1] = swap;
         }
     }
-    return count;
+    *out = (kind_list){item, count};
+    return PLB_OK;
 }
 
 // ---------------------------------------------------------------------------- the roofline
@@ -99,15 +106,14 @@ static void range_of(const plb_figure_series *series, size_t count, double *low,
     }
 }
 
-static plb_status add_roofline(const plb_explained *e, plb_document *d, plb_section *s) {
+static plb_status add_roofline(const plb_explained *e, const kind_list *kinds, plb_document *d,
+                               plb_section *s) {
     plb_arena *arena = plb_document_arena(d);
     plb_figure_series series[MOST_KINDS + 3];
-    kind kinds[MOST_KINDS];
-    const size_t found = list_kinds(e, kinds, MOST_KINDS);
     size_t n = 0;
     double low, high;
-    for (size_t k = 0; k < found; k++) {
-        PLB_TRY(add_points(e, arena, kinds[k].name, &series[n]));
+    for (size_t k = 0; k < kinds->count && n < MOST_KINDS; k++) {
+        PLB_TRY(add_points(e, arena, kinds->item[k].name, &series[n]));
         if (series[n].count) series[n].colour = (int)n + 1, n++;
     }
     if (!n) return PLB_OK;
@@ -138,18 +144,18 @@ static plb_status add_roofline(const plb_explained *e, plb_document *d, plb_sect
 }
 
 // ---------------------------------------------------------------------------- time and memory
-static plb_status add_kinds(const plb_explained *e, plb_document *d, plb_section *s) {
+static plb_status add_kinds(const kind_list *kinds, plb_document *d, plb_section *s) {
     plb_arena *arena = plb_document_arena(d);
-    kind kinds[40];
-    const size_t n = list_kinds(e, kinds, sizeof kinds / sizeof *kinds);
+    const size_t n = kinds->count;
     const char **category = plb_arena_alloc(arena, (n + 1) * sizeof *category);
     double *least = plb_arena_alloc(arena, 2 * (n + 1) * sizeof *least), *above = least + n + 1;
     if (!category || !least) return no_memory();
     for (size_t k = 0; k < n; k++) {
-        category[k] = plb_arena_printf(arena, "%s (%zu)", kinds[k].name, kinds[k].ops);
+        const kind *one = &kinds->item[k];
+        category[k] = plb_arena_printf(arena, "%s (%zu)", one->name, one->ops);
         if (!category[k]) return no_memory();
-        least[k] = fmin(kinds[k].least, kinds[k].seconds);
-        above[k] = kinds[k].seconds - least[k];
+        least[k] = fmin(one->least, one->seconds);
+        above[k] = one->seconds - least[k];
     }
     const plb_figure_series series[] = {
         {.name = "what the roof allows at best", .count = n, .y = least},
@@ -273,11 +279,9 @@ static void add_roofs(const plb_roof *r, plb_section *s) {
 }
 
 // ---------------------------------------------------------------------------- the document
-static void say_summary(const plb_explained *e, plb_document *d) {
+static void say_summary(const plb_explained *e, const kind_list *kinds, plb_document *d) {
     double flops = 0, least = 0;
     char time[PLB_UNIT_BYTES_SHOWN], rate[PLB_UNIT_BYTES_SHOWN], memory[PLB_UNIT_BYTES_SHOWN];
-    kind kinds[40];
-    const size_t n = list_kinds(e, kinds, sizeof kinds / sizeof *kinds);
     for (int i = 0; i < e->n_ops; i++) {
         if (!counts(&e->ops[i])) continue;
         flops += e->ops[i].op.flops, least += e->ops[i].least;
@@ -288,26 +292,28 @@ static void say_summary(const plb_explained *e, plb_document *d) {
     plb_document_verdict(d, PLB_TONE_PLAIN, NULL,
                          "One iteration takes %s: %s, %.0f %% of what the measured roofs allow.",
                          time, rate, 100 * least / e->seconds);
-    if (n) {
-        plb_document_verdict(d, PLB_TONE_PLAIN, NULL,
-                             "Most time goes into %s: %.0f %%, at %.0f %% of its roof.",
-                             kinds[0].name, 100 * kinds[0].seconds / sum_seconds(e),
-                             100 * kinds[0].least / kinds[0].seconds);
+    if (kinds->count) {
+        const kind *most = &kinds->item[0];
+        plb_document_verdict(
+            d, PLB_TONE_PLAIN, NULL, "Most time goes into %s: %.0f %%, at %.0f %% of its roof.",
+            most->name, 100 * most->seconds / sum_seconds(e), 100 * most->least / most->seconds);
     }
     plb_document_verdict(d, PLB_TONE_PLAIN, NULL, "The plan takes %s of memory.", memory);
 }
 
 static plb_status fill(const plb_explained *e, plb_document *d) {
+    kind_list kinds;
+    PLB_TRY(list_kinds(e, plb_document_arena(d), &kinds));
     plb_document_set_subtitle(d,
                               "%s, batch %" PRId64 " of %" PRId64 "×%" PRId64 "×%" PRId64
                               ", %s, %d thread%s, the shortest of %d runs",
                               e->task, e->batch, e->channels, e->height, e->width,
                               e->options.device ? e->options.device : "cpu", e->options.threads,
                               e->options.threads == 1 ? "" : "s", e->runs);
-    say_summary(e, d);
+    say_summary(e, &kinds, d);
     plb_section *s = plb_document_section(d, "Time");
-    PLB_TRY(add_kinds(e, d, s));
-    PLB_TRY(add_roofline(e, d, s));
+    PLB_TRY(add_kinds(&kinds, d, s));
+    PLB_TRY(add_roofline(e, &kinds, d, s));
     add_roofs(&e->roof, s);
     PLB_TRY(add_memory(e, d, plb_document_section(d, "Memory")));
     add_ops(e, plb_document_section(d, "All ops"));

@@ -325,6 +325,19 @@ def test_explain_tells_of_training():
     assert found["planned_bytes"]["optimizer"] >= 4 * 21840 # momentum
 
 
+def test_roofline_has_the_kinds_that_take_most_time():
+    # The gradient of weights comes late in the schedule, behind more kinds than the figure holds.
+    with tempfile.TemporaryDirectory() as folder:
+        page = pathlib.Path(folder) / "page.md"
+        run = plumb("explain", "mnist_cnn", "--task", "train", "--batch", 64, "--threads", 1,
+                    "--deterministic", "--runs", 2, "-o", page)
+        assert run.returncode == 0 and run.stdout == f"{page}\n", run.stderr
+        text = page.read_text(encoding="utf-8")
+    figure = text.split("### Ops against the measured roofs")[1].split("</details>")[0]
+    kinds = {line.split("|")[1].strip() for line in figure.splitlines() if line.startswith("|")}
+    assert {"conv", "conv\\_weight\\_grad", "memory"} <= kinds and len(kinds) <= 2 + 9 + 3, kinds
+
+
 def catches_interrupt(pid):
     """Whether the process has its handler for Ctrl-C."""
     for line in pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
