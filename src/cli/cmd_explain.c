@@ -160,10 +160,10 @@ static void tell_path(void *context, const char *path) {
 }
 
 // As a document: a file, plots, or both.
-static plb_status tell_document(const plb_explained *e, const explain_flags *f) {
+static plb_status tell_document(const plb_explained *e, const explain_flags *f, plb_format format,
+                                plb_written written) {
     plb_document *d = NULL;
     plb_strbuf text = {0};
-    plb_format format;
     plb_status status;
     plb_arena *arena = plb_arena_new();
     if (!arena) return plb_fail(PLB_ENOMEM, "out of memory");
@@ -174,10 +174,7 @@ static plb_status tell_document(const plb_explained *e, const explain_flags *f) 
         PLB_TRY_OUT(plb_document_terminal(d, &terminal, &text));
         plb_print_text(&text);
     }
-    if (f->out) {
-        PLB_TRY_OUT(plb_format_of_path(f->out, &format));
-        PLB_TRY_OUT(plb_document_write(d, format, NULL, f->out, tell_path, NULL));
-    }
+    if (f->out) PLB_TRY_OUT(plb_document_write(d, format, NULL, f->out, written, NULL));
     status = PLB_OK;
 out:
     plb_strbuf_free(&text);
@@ -186,10 +183,11 @@ out:
     return status;
 }
 
-static plb_status tell(const plb_explained *e, const explain_flags *f, bool as_json) {
-    if (!as_json && (f->plot || f->out)) return tell_document(e, f);
+static plb_status tell(const plb_explained *e, const explain_flags *f, plb_format format,
+                       bool as_json) {
+    if (f->plot || f->out) PLB_TRY(tell_document(e, f, format, as_json ? NULL : tell_path));
     if (!as_json) {
-        plb_explain_print(e);
+        if (!f->plot && !f->out) plb_explain_print(e);
         return PLB_OK;
     }
     plb_json json;
@@ -217,7 +215,10 @@ static plb_status run_explain(plb_call *call) {
                                    .tune_ms = f->tune_seconds * 1000,
                                    .profile = true};
     plb_onnx_model m = {0};
+    plb_format format = PLB_FORMAT_HTML;
     plb_status status;
+    if (f->out) PLB_TRY(plb_format_of_path(f->out, &format));
+    if (f->plot && call->json) return plb_fail(PLB_EINVAL, "--plot prints no JSON");
     PLB_TRY_OUT(plb_math_from_name(f->math, &e.options.math));
     PLB_TRY_OUT(plb_autocast_from_name(f->autocast, &e.options.autocast));
     PLB_TRY_OUT(build_any(&m, f, e.model));
@@ -226,7 +227,7 @@ static plb_status run_explain(plb_call *call) {
     PLB_TRY_OUT(plb_plan_new(m.graph, &e.options, &e.plan));
     PLB_TRY_OUT(fill_any(&e, &m, f));
     PLB_TRY_OUT(time_ops(&e));
-    status = tell(&e, f, call->json);
+    status = tell(&e, f, format, call->json);
 out:
     plb_free(e.ops);
     plb_plan_free(e.plan);

@@ -119,7 +119,6 @@ static plb_status choose_format(const report_flags *f, plb_format *out) {
 
 // reports/STEM.html beside the store's default place.
 static plb_status default_path(const char *stem, plb_format format, plb_strbuf *out) {
-    static const char *const suffixes[PLB_FORMATS] = {"html", "md", "csv", "png", "pdf", "svg"};
     char store[4096];
     PLB_TRY(plb_store_default_path(store, sizeof store));
     char *slash = strrchr(store, '/');
@@ -127,7 +126,7 @@ static plb_status default_path(const char *stem, plb_format format, plb_strbuf *
     plb_strbuf_printf(out, "%s/reports", store);
     if (out->failed) return plb_fail(PLB_ENOMEM, "out of memory for a path");
     PLB_TRY(plb_folder_make(out->text));
-    plb_strbuf_printf(out, "/%s.%s", stem, suffixes[format]);
+    plb_strbuf_printf(out, "/%s.%s", stem, plb_format_word(format));
     return out->failed ? plb_fail(PLB_ENOMEM, "out of memory for a path") : PLB_OK;
 }
 
@@ -189,14 +188,14 @@ static plb_status run_report(plb_call *call) {
     plb_format format;
     plb_status status;
     PLB_TRY(choose_format(f, &format));
+    if (f->plot && call->json) return plb_fail(PLB_EINVAL, "--plot prints no JSON");
     PLB_TRY_OUT(read_document(f, call->operand_count ? call->operands[0] : NULL, &document, &stem));
     const bool text = format == PLB_FORMAT_MARKDOWN || format == PLB_FORMAT_CSV;
-    if (f->plot || (text && !f->out && !call->json)) PLB_TRY_OUT(print_text(f, document, format));
-    if (!f->plot || f->out) {
-        if (!(text && !f->out && !call->json))
-            PLB_TRY_OUT(write_files(call, document, format, stem.text ? stem.text : "report"));
-    }
-    status = PLB_OK;
+    const bool prints = f->plot || (text && !f->out && !call->json);
+    if (prints) PLB_TRY_OUT(print_text(f, document, format));
+    status = prints && !f->out
+                 ? PLB_OK
+                 : write_files(call, document, format, stem.text ? stem.text : "report");
 out:
     plb_document_free(document);
     plb_strbuf_free(&stem);

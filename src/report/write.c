@@ -11,6 +11,10 @@
 
 static const char *const words[PLB_FORMATS] = {"html", "md", "csv", "png", "pdf", "svg"};
 
+const char *plb_format_word(plb_format format) {
+    return words[format];
+}
+
 plb_status plb_format_parse(const char *word, plb_format *out) {
     for (int i = 0; i < PLB_FORMATS; i++) {
         *out = (plb_format)i;

@@ -20,6 +20,7 @@ typedef enum plb_format {
 // "html|md|csv|png|pdf|svg": the words of a flag, and which of them `word` is (PLB_EINVAL).
 #define PLB_FORMAT_WORDS "html|md|csv|png|pdf|svg"
 PLB_API PLB_MUST_USE plb_status plb_format_parse(const char *word, plb_format *out);
+PLB_API const char *plb_format_word(plb_format format); // which is the suffix of its files too
 
 // The one that a path's suffix says; without a suffix html.
 PLB_API PLB_MUST_USE plb_status plb_format_of_path(const char *path, plb_format *out);

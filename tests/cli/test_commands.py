@@ -338,6 +338,17 @@ def test_roofline_has_the_kinds_that_take_most_time():
     assert {"conv", "conv\\_weight\\_grad", "memory"} <= kinds and len(kinds) <= 2 + 9 + 3, kinds
 
 
+def test_explain_writes_beside_json():
+    with tempfile.TemporaryDirectory() as folder:
+        page = pathlib.Path(folder) / "page.html"
+        found = document("explain", "mnist_cnn", "--batch", 1, "--runs", 1, "-o", page)
+        assert found["model"] == "mnist_cnn" and page.read_text(encoding="utf-8").count("<svg")
+    # Said before anything is measured, which the number of runs would make longer than the test.
+    many = ("explain", "mnist_cnn", "--runs", 100000)
+    expect_refusal(plumb(*many, "-o", "page.film"), "format film: expected html")
+    expect_refusal(plumb(*many, "--plot", "--json"), "--plot prints no JSON")
+
+
 def catches_interrupt(pid):
     """Whether the process has its handler for Ctrl-C."""
     for line in pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
