@@ -12,6 +12,16 @@
 #include "base/core/status.h"
 #include "report/run_cases.h"
 
+plb_tone plb_verdict_tone(plb_verdict verdict) {
+    switch (verdict) {
+    case PLB_VERDICT_SAME:
+    case PLB_VERDICT_FASTER: return PLB_TONE_GOOD;
+    case PLB_VERDICT_SLOWER: return PLB_TONE_BAD;
+    case PLB_VERDICT_UNSURE: break;
+    }
+    return PLB_TONE_UNSURE;
+}
+
 static void set_head(const plb_run_cases *cases, plb_document *d) {
     const plb_run_row *run = cases->run;
     char began[64] = "", took[48] = "", duration[PLB_UNIT_BYTES_SHOWN];

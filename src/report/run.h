@@ -4,11 +4,15 @@
 #ifndef PLB_REPORT_RUN_H
 #define PLB_REPORT_RUN_H
 
+#include "bench/verdict.h"
 #include "report/document.h"
 #include "store/read.h"
 
 // Freed by plb_document_free. `store` is only read (and its cache of summaries filled).
 PLB_API PLB_MUST_USE plb_status plb_report_run(plb_store *store, const plb_run_row *run,
                                                plb_document **out);
+
+// Slower is bad, faster and the same are good.
+PLB_API plb_tone plb_verdict_tone(plb_verdict verdict);
 
 #endif

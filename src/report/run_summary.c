@@ -7,19 +7,10 @@
 
 #include <jansson.h>
 
+#include "report/run.h"
 #include "report/run_cases.h"
 
 enum { MOST_SENTENCES = 12, MOST_UNSURE = 3 };
-
-static plb_tone tone_of(plb_verdict verdict) {
-    switch (verdict) {
-    case PLB_VERDICT_SAME:
-    case PLB_VERDICT_FASTER: return PLB_TONE_GOOD;
-    case PLB_VERDICT_SLOWER: return PLB_TONE_BAD;
-    case PLB_VERDICT_UNSURE: break;
-    }
-    return PLB_TONE_UNSURE;
-}
 
 // "torch-eager takes 2.31 times as long as plumb-plan (95 % interval: 2.28 to 2.34): mnist_cnn …"
 static void say_pair(const plb_run_cases *all, plb_document *d, const plb_run_case *c) {
@@ -40,7 +31,7 @@ static void say_pair(const plb_run_cases *all, plb_document *d, const plb_run_ca
         return;
     }
     const int digits = k->ratio < 10 ? 2 : k->ratio < 100 ? 1 : 0;
-    plb_document_verdict(d, tone_of(k->verdict), plb_verdict_name(k->verdict),
+    plb_document_verdict(d, plb_verdict_tone(k->verdict), plb_verdict_name(k->verdict),
                          "%s takes %.*f times as long as %s%s%s%s; 95 %% interval %.*f to %.*f.",
                          c->name, digits, k->ratio, g->floor->name, of, title, end, digits, k->low,
                          digits, k->high);

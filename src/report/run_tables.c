@@ -10,6 +10,7 @@
 
 #include "base/core/status.h"
 #include "base/core/strbuf.h"
+#include "report/run.h"
 #include "report/run_cases.h"
 
 // ---------------------------------------------------------------------------- all cases
@@ -57,11 +58,7 @@ static void add_verdict(plb_table *t, const plb_run_case *c) {
         return;
     }
     const plb_verdict verdict = c->pair->comparison.verdict;
-    plb_table_badge(t,
-                    verdict == PLB_VERDICT_SLOWER   ? PLB_TONE_BAD
-                    : verdict == PLB_VERDICT_UNSURE ? PLB_TONE_UNSURE
-                                                    : PLB_TONE_GOOD,
-                    plb_verdict_name(verdict));
+    plb_table_badge(t, plb_verdict_tone(verdict), plb_verdict_name(verdict));
 }
 
 static void add_case(plb_table *t, const plb_run_case *c) {

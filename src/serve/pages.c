@@ -285,12 +285,6 @@ static plb_status put_case(const request *r, const char *hash) {
 }
 
 // ---------------------------------------------------------------------------- two runs
-static plb_tone tone_of(plb_verdict verdict) {
-    return verdict == PLB_VERDICT_SLOWER   ? PLB_TONE_BAD
-           : verdict == PLB_VERDICT_UNSURE ? PLB_TONE_UNSURE
-                                           : PLB_TONE_GOOD;
-}
-
 static void say_counts(plb_document *d, const plb_compare_result *result) {
     size_t counts[4] = {0};
     for (size_t i = 0; i < result->count; i++)
@@ -299,8 +293,8 @@ static void say_counts(plb_document *d, const plb_compare_result *result) {
                                  PLB_VERDICT_UNSURE};
     for (int k = 0; k < 4; k++) {
         if (!counts[order[k]]) continue;
-        plb_document_verdict(d, tone_of(order[k]), plb_verdict_name(order[k]), "%zu case%s",
-                             counts[order[k]], counts[order[k]] == 1 ? "" : "s");
+        plb_document_verdict(d, plb_verdict_tone(order[k]), plb_verdict_name(order[k]),
+                             "%zu case%s", counts[order[k]], counts[order[k]] == 1 ? "" : "s");
     }
     if (result->refused) {
         plb_document_verdict(d, PLB_TONE_PLAIN, "REFUSED",
@@ -330,7 +324,7 @@ static void add_pair(const request *r, plb_table *t, const plb_pair *pair) {
     if (pair->refused)
         plb_table_badge(t, PLB_TONE_PLAIN, "REFUSED");
     else
-        plb_table_badge(t, tone_of(c->verdict), plb_verdict_name(c->verdict));
+        plb_table_badge(t, plb_verdict_tone(c->verdict), plb_verdict_name(c->verdict));
     plb_table_number(t, pair->refused ? none : c->ratio);
     plb_table_number(t, pair->refused ? none : c->low);
     plb_table_number(t, pair->refused ? none : c->high);
