@@ -4,10 +4,10 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "base/core/status.h"
 #include "bench/select.h"
+#include "report/units.h"
 
 plb_status plb_stored_open(const char *path, plb_store **store, plb_arena **arena) {
     *store = NULL;
@@ -36,11 +36,8 @@ plb_cell plb_show_ratio(double ratio) {
 }
 
 plb_cell plb_show_moment(int64_t unix_ms) {
-    plb_cell cell = {"-"};
-    time_t seconds = (time_t)(unix_ms / 1000);
-    struct tm parts;
-    if (unix_ms >= 0 && localtime_r(&seconds, &parts))
-        (void)strftime(cell.text, sizeof cell.text, "%Y-%m-%d %H:%M", &parts);
+    plb_cell cell;
+    plb_moment_show(unix_ms, cell.text);
     return cell;
 }
 

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include <jansson.h>
 
@@ -24,13 +23,10 @@ plb_tone plb_verdict_tone(plb_verdict verdict) {
 
 static void set_head(const plb_run_cases *cases, plb_document *d) {
     const plb_run_row *run = cases->run;
-    char began[64] = "", took[48] = "", duration[PLB_UNIT_BYTES_SHOWN];
-    const time_t seconds = (time_t)(run->began_ms / 1000);
-    struct tm parts;
+    char began[PLB_UNIT_BYTES_SHOWN], took[48] = "", duration[PLB_UNIT_BYTES_SHOWN];
     json_t *machine = json_loads(run->machine ? run->machine : "{}", 0, NULL);
     const char *processor = json_string_value(json_object_get(machine, "cpu_model"));
-    if (localtime_r(&seconds, &parts))
-        (void)strftime(began, sizeof began, "%Y-%m-%d %H:%M", &parts);
+    plb_moment_show(run->began_ms, began);
     if (run->ended_ms >= 0) {
         plb_unit_show(PLB_UNIT_SECONDS, (double)(run->ended_ms - run->began_ms) / 1000, duration);
         snprintf(took, sizeof took, ", took %s", duration);

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <time.h>
 
 typedef struct step {
     double from, scale; // values from `from` on are shown divided by `scale`
@@ -92,4 +93,12 @@ void plb_unit_show_tick(plb_unit unit, double value, double magnitude,
     const char *suffix;
     double scale = plb_unit_scale(unit, magnitude, &suffix);
     snprintf(out, PLB_UNIT_BYTES_SHOWN, "%.4g%s", value / scale, value == 0 ? "" : suffix);
+}
+
+void plb_moment_show(int64_t unix_ms, char out[PLB_UNIT_BYTES_SHOWN]) {
+    const time_t seconds = (time_t)(unix_ms / 1000);
+    struct tm parts;
+    if (unix_ms < 0 || !localtime_r(&seconds, &parts) ||
+        !strftime(out, PLB_UNIT_BYTES_SHOWN, "%Y-%m-%d %H:%M", &parts))
+        snprintf(out, PLB_UNIT_BYTES_SHOWN, "-");
 }

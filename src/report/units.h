@@ -5,6 +5,7 @@
 #define PLB_REPORT_UNITS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "plumb/status.h"
 
@@ -31,6 +32,8 @@ PLB_API void plb_unit_show_tick(plb_unit unit, double value, double magnitude,
                                 char out[PLB_UNIT_BYTES_SHOWN]);
 // What values of this magnitude are divided by, and what is written behind them; *suffix is static.
 PLB_API double plb_unit_scale(plb_unit unit, double magnitude, const char **suffix);
+// "2026-11-28 04:30" in local time; "-" before 1970, which stands for unknown.
+PLB_API void plb_moment_show(int64_t unix_ms, char out[PLB_UNIT_BYTES_SHOWN]);
 // What follows a column's title in CSV: "ns", "bytes", ""; static.
 PLB_API const char *plb_unit_base(plb_unit unit);
 

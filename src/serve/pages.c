@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/core/status.h"
 #include "bench/case.h"
@@ -27,19 +26,6 @@ typedef struct request {
 
 static plb_status no_memory(void) {
     return plb_fail(PLB_ENOMEM, "out of memory for a page");
-}
-
-typedef struct moment {
-    char text[32];
-} moment;
-
-static moment show_moment(int64_t unix_ms) {
-    moment m = {"-"};
-    const time_t seconds = (time_t)(unix_ms / 1000);
-    struct tm parts;
-    if (unix_ms >= 0 && localtime_r(&seconds, &parts))
-        (void)strftime(m.text, sizeof m.text, "%Y-%m-%d %H:%M", &parts);
-    return m;
 }
 
 static plb_status put_page(const request *r, const plb_document *d, int refresh_s,
@@ -98,10 +84,11 @@ static const plb_run_row *run_before(const plb_run_row *rows, size_t count, size
 
 static void add_run(plb_table *t, const plb_run_row *rows, size_t count, size_t i) {
     const plb_run_row *run = &rows[i], *before = run_before(rows, count, i);
-    char address[96];
+    char address[96], began[PLB_UNIT_BYTES_SHOWN];
     snprintf(address, sizeof address, "/run/%" PRId64, run->id);
     plb_table_link(t, address, "%" PRId64, run->id);
-    plb_table_text(t, "%s", show_moment(run->began_ms).text);
+    plb_moment_show(run->began_ms, began);
+    plb_table_text(t, "%s", began);
     plb_table_badge(t, tone_of_state(run->state), run->state);
     plb_table_text(t, "%s", run->label ? run->label : "-");
     plb_table_number(t, (double)run->ok);
@@ -187,11 +174,12 @@ static void add_case_columns(plb_table *t) {
 
 static void add_measurement(plb_table *t, const plb_measurement_row *m, const plb_run_row *run,
                             const plb_summary *s) {
-    char address[64];
+    char address[64], began[PLB_UNIT_BYTES_SHOWN];
     const char *outcome = m->outcome ? m->outcome : "unfinished";
     snprintf(address, sizeof address, "/run/%" PRId64, m->run);
     plb_table_link(t, address, "%" PRId64, m->run);
-    plb_table_text(t, "%s", run ? show_moment(run->began_ms).text : "-");
+    plb_moment_show(run ? run->began_ms : -1, began);
+    plb_table_text(t, "%s", began);
     plb_table_text(t, "%s", run && run->label ? run->label : "-");
     plb_table_text(t, "%.12s", run && run->git ? run->git : "-");
     plb_table_text(t, "%.12s", run && run->machine_hash ? run->machine_hash : "-");
