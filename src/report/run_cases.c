@@ -12,6 +12,7 @@
 #include "base/core/hash.h"
 #include "base/core/status.h"
 #include "base/core/strbuf.h"
+#include "bench/stats.h"
 
 static plb_status no_memory(void) {
     return plb_fail(PLB_ENOMEM, "out of memory for a run's cases");
@@ -48,27 +49,6 @@ static double known(int64_t value) {
     return value < 0 ? (double)NAN : (double)value;
 }
 
-static int by_value(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-typedef struct many {
-    double value[64];
-    size_t count;
-} many;
-
-static void add(many *m, double value) {
-    if (!isnan(value) && m->count < sizeof m->value / sizeof *m->value)
-        m->value[m->count++] = value;
-}
-
-static double median(many *m) {
-    if (!m->count) return (double)NAN;
-    qsort(m->value, m->count, sizeof *m->value, by_value);
-    return (m->value[(m->count - 1) / 2] + m->value[m->count / 2]) / 2;
-}
-
 static double planned_of(const char *memory) {
     json_t *json = memory ? json_loads(memory, 0, NULL) : NULL;
     const json_t *value = json_object_get(json, "planned_bytes");
@@ -78,23 +58,27 @@ static double planned_of(const char *memory) {
 }
 
 static plb_status read_starts(plb_store *store, plb_arena *arena, plb_run_case *c) {
+    enum { RESULTS = 6 };
     plb_start_row *starts;
-    size_t count;
-    many load = {0}, first = {0}, compile = {0}, rss = {0}, device = {0}, planned = {0};
+    double *const results[RESULTS] = {&c->load_ns,   &c->first_call_ns, &c->compile_ns,
+                                      &c->rss_bytes, &c->device_bytes,  &c->planned_bytes};
+    size_t count, known_count[RESULTS] = {0};
     PLB_TRY(plb_store_starts(store, c->row->id, arena, &starts, &count));
-    c->warmup_iterations = -1, c->first_start = count ? starts[0].id : -1, c->steady = true;
+    double *values = plb_arena_alloc(arena, RESULTS * (count + 1) * sizeof *values);
+    if (!values) return no_memory();
+    c->warmup_iterations = -1, c->first_start = count ? starts[0].id : -1;
     for (size_t i = 0; i < count; i++) {
-        add(&load, known(starts[i].load_ns)), add(&first, known(starts[i].first_call_ns));
-        add(&compile, known(starts[i].compile_ns)), add(&rss, known(starts[i].peak_rss_bytes));
-        add(&device, known(starts[i].device_peak_bytes));
-        add(&planned, planned_of(starts[i].memory));
-        if (starts[i].warmup_iterations > c->warmup_iterations)
-            c->warmup_iterations = starts[i].warmup_iterations;
-        if (starts[i].steady == 0) c->steady = false;
+        const plb_start_row *s = &starts[i];
+        const double of_start[RESULTS] = {known(s->load_ns),           known(s->first_call_ns),
+                                          known(s->compile_ns),        known(s->peak_rss_bytes),
+                                          known(s->device_peak_bytes), planned_of(s->memory)};
+        for (size_t k = 0; k < RESULTS; k++)
+            if (!isnan(of_start[k])) values[k * count + known_count[k]++] = of_start[k];
+        if (s->warmup_iterations > c->warmup_iterations)
+            c->warmup_iterations = s->warmup_iterations;
     }
-    c->load_ns = median(&load), c->first_call_ns = median(&first);
-    c->compile_ns = median(&compile), c->rss_bytes = median(&rss);
-    c->device_bytes = median(&device), c->planned_bytes = median(&planned);
+    for (size_t k = 0; k < RESULTS; k++)
+        *results[k] = plb_median(values + k * count, known_count[k]);
     return PLB_OK;
 }
 

@@ -21,7 +21,6 @@ typedef struct plb_run_case {
     // Medians over the starts; NaN: unknown.
     double load_ns, first_call_ns, compile_ns, rss_bytes, device_bytes, planned_bytes;
     int64_t warmup_iterations; // of the start with the most; −1: unknown
-    bool steady;               // in all starts
     int64_t first_start;       // its number in the store; −1: none
     int group;
 } plb_run_case;
