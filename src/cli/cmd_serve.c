@@ -73,8 +73,8 @@ const plb_command plb_cmd_serve = {
     .summary = "show the store as pages in a browser",
     .description =
         "Runs, each run's report, the history of a case, two runs compared; the page of a run\n"
-        "that is being measured loads anew every five seconds. It reads and never writes, and\n"
-        "listens on this machine alone unless --bind says otherwise.",
+        "that is being measured loads anew every five seconds. It writes nothing but the store's\n"
+        "cache of summaries, and listens on this machine alone unless --bind says otherwise.",
     .min_operands = 0,
     .max_operands = 0,
     .flags = flags,

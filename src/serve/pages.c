@@ -109,7 +109,7 @@ static plb_status put_runs(const request *r) {
     plb_run_row *rows;
     size_t count;
     bool running = false;
-    const plb_run_filter filter = {.limit = MOST_RUNS};
+    const plb_run_filter filter = {.limit = MOST_RUNS + 1};
     PLB_TRY(plb_store_runs(r->store, &filter, r->arena, &rows, &count));
     plb_document *d = plb_document_new("Runs");
     if (!d) return no_memory();
@@ -117,10 +117,13 @@ static plb_status put_runs(const request *r) {
     if (!count)
         plb_document_verdict(d, PLB_TONE_PLAIN, NULL,
                              "There is no run yet: plumb bench makes one.");
-    plb_section *s = plb_document_section(d, "All runs, the newest first");
+    const size_t shown = count > MOST_RUNS ? MOST_RUNS : count;
+    plb_section *s = plb_document_section(d, "Runs, the newest first");
+    if (shown < count)
+        plb_section_say(s, "These are the newest %zu; plumb runs --limit lists more.", shown);
     plb_table *t = plb_section_table(s, "runs", NULL);
     add_run_columns(t);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < shown; i++) {
         add_run(t, rows, count, i);
         running |= strcmp(rows[i].state, "running") == 0;
     }
@@ -356,7 +359,8 @@ static plb_status fill_compare(const request *r, plb_document *d, const char *a,
 static plb_status put_compare(const request *r, const char *names) {
     char a[24], b[24], title[80];
     plb_run_row *first, *second;
-    if (sscanf(names, "%20[0-9]/%20[0-9]", a, b) != 2)
+    int end = 0;
+    if (sscanf(names, "%20[0-9]/%20[0-9]%n", a, b, &end) != 2 || names[end])
         return put_missing(r, "Expected the numbers of two runs: /compare/11/12.");
     PLB_TRY(find_run(r, strtoll(a, NULL, 10), &first));
     PLB_TRY(find_run(r, strtoll(b, NULL, 10), &second));

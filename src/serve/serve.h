@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store as pages for a browser on this machine. It reads and never writes; whoever may not see
-// it is kept out by the address it listens on, by a token, and by looking at the name that the
-// browser believes to speak to (a page of the web could otherwise point its own name here).
+// The store as pages for a browser on this machine. It writes nothing but the store's cache of
+// summaries; whoever may not see it is kept out by the address it listens on, by a token, and by
+// looking at the name that the browser believes to speak to (a page of the web could otherwise
+// point its own name here).
 #ifndef PLB_SERVE_SERVE_H
 #define PLB_SERVE_SERVE_H
-
-#include <stdbool.h>
 
 #include "plumb/status.h"
 

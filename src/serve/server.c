@@ -21,7 +21,6 @@ struct plb_server {
     struct MHD_Daemon *daemon;
     char *db, *bind, *token;
     int port;
-    bool local; // only this machine reaches it
 };
 
 typedef struct MHD_Connection connection;
@@ -90,7 +89,7 @@ static bool has_token(const plb_server *s, connection *c) {
 // ---------------------------------------------------------------------------- requests
 // After the token came with the address it stays in a cookie, and goes from the address.
 static enum MHD_Result keep_token(const plb_server *s, connection *c, const char *path) {
-    plb_strbuf cookie = {0}, none = {0};
+    plb_strbuf cookie = {0};
     plb_strbuf_printf(&cookie, "plumb-token=%s; Path=/; HttpOnly; SameSite=Strict", s->token);
     struct MHD_Response *response =
         MHD_create_response_from_buffer(0, (void *)(uintptr_t) "", MHD_RESPMEM_PERSISTENT);
@@ -102,7 +101,6 @@ static enum MHD_Result keep_token(const plb_server *s, connection *c, const char
     }
     if (response) MHD_destroy_response(response);
     plb_strbuf_free(&cookie);
-    plb_strbuf_free(&none);
     return result;
 }
 
