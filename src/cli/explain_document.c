@@ -3,10 +3,10 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/core/status.h"
+#include "base/core/strbuf.h"
 #include "report/palette.h"
 
 enum { MOST_KINDS = 9 }; // of ops in the roofline: those that take most time
@@ -323,9 +323,10 @@ static plb_status fill(const plb_explained *e, plb_document *d) {
 }
 
 plb_status plb_explain_document(const plb_explained *e, const char *command, plb_document **out) {
-    char title[160];
-    snprintf(title, sizeof title, "%s, op by op", e->model);
-    *out = plb_document_new(title);
+    plb_strbuf title = {0}; // the model may be a path of any length
+    plb_strbuf_printf(&title, "%s, op by op", e->model);
+    *out = title.failed ? NULL : plb_document_new(title.text);
+    plb_strbuf_free(&title);
     if (!*out) return no_memory();
     plb_document_set_command(*out, command);
     plb_status status = fill(e, *out);

@@ -2,7 +2,6 @@
 // One table as CSV (RFC 4180): numbers in their base unit, with all digits that matter, and empty
 // where there is none.
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/core/status.h"
@@ -11,11 +10,15 @@
 #include "report/write.h"
 
 static void put_title(plb_strbuf *out, const plb_part_column *column) {
-    char title[256];
+    plb_strbuf title = {0};
     const char *unit = column->kind == PLB_COLUMN_NUMBER ? plb_unit_base(column->unit) : "";
-    snprintf(title, sizeof title, "%s%s%s", *column->title ? column->title : "name",
-             *unit ? " " : "", unit);
-    plb_escape_csv(out, title);
+    plb_strbuf_printf(&title, "%s%s%s", *column->title ? column->title : "name", *unit ? " " : "",
+                      unit);
+    if (title.failed)
+        out->failed = true;
+    else
+        plb_escape_csv(out, title.text);
+    plb_strbuf_free(&title);
 }
 
 static void put_table(const plb_table *t, plb_strbuf *out) {

@@ -312,15 +312,16 @@ static bool has_interval(const json_t *rows, size_t column) {
     return false;
 }
 
-static void add_columns(plb_table *table, const char *name, bool number, const known_unit *unit,
-                        const char *unit_name, bool interval) {
-    char title[128];
+static plb_status add_columns(const reader *r, plb_table *table, const char *name, bool number,
+                              const known_unit *unit, const char *unit_name, bool interval) {
     const plb_unit shown = unit ? unit->unit : PLB_UNIT_NONE;
-    snprintf(title, sizeof title, unit ? "%s" : "%s (%s)", name, unit_name);
+    const char *title = unit ? name : plb_arena_printf(r->arena, "%s (%s)", name, unit_name);
+    if (!title) return no_memory();
     plb_table_column(table, title, number ? PLB_COLUMN_NUMBER : PLB_COLUMN_TEXT, shown);
-    if (!interval) return;
+    if (!interval) return PLB_OK;
     plb_table_column(table, "low", PLB_COLUMN_NUMBER, shown);
     plb_table_column(table, "high", PLB_COLUMN_NUMBER, shown);
+    return PLB_OK;
 }
 
 static void add_cell(plb_table *table, const json_t *cell, bool number, double factor,
@@ -361,8 +362,8 @@ static plb_status read_table(const reader *r, const json_t *json, plb_section *s
         column[i].number = strcmp(text_of(c, "type", "text"), "number") == 0;
         column[i].interval = column[i].number && has_interval(rows, i);
         column[i].factor = unit ? unit->factor : 1;
-        add_columns(table, text_of(c, "name", ""), column[i].number, unit, unit_name,
-                    column[i].interval);
+        PLB_TRY(add_columns(r, table, text_of(c, "name", ""), column[i].number, unit, unit_name,
+                            column[i].interval));
     }
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);

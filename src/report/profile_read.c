@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/core/status.h"
@@ -183,13 +182,13 @@ static plb_status fill(const json_t *root, const json_t *devices, size_t count, 
     // Kernels are those of all processes on a device: shown once for each device.
     for (size_t i = 0; i < count; i++) {
         const json_t *device = json_array_get(devices, i);
-        char title[192];
         size_t k = 0;
         while (k < i &&
                number_of(json_array_get(devices, k), "device") != number_of(device, "device"))
             k++;
         if (k < i) continue;
-        snprintf(title, sizeof title, "Kernels, %s", names[i]);
+        const char *title = plb_arena_printf(arena, "Kernels, %s", names[i]);
+        if (!title) return no_memory();
         s = plb_document_section(d, title);
         PLB_TRY(add_kernel_bars(arena, json_object_get(device, "kernels"), s));
         add_rows(json_object_get(device, "kernels"), "kernel-table", "Kernels", true, s);

@@ -37,11 +37,10 @@ static void set_head(const plb_run_cases *cases, plb_document *d) {
     json_decref(machine);
 }
 
-static plb_document *new_document(const plb_run_row *run) {
-    char title[256];
-    snprintf(title, sizeof title, "Run %" PRId64 "%s%s", run->id, run->label ? ": " : "",
-             run->label ? run->label : "");
-    return plb_document_new(title);
+static plb_document *new_document(const plb_run_row *run, plb_arena *arena) {
+    const char *title = plb_arena_printf(arena, "Run %" PRId64 "%s%s", run->id,
+                                         run->label ? ": " : "", run->label ? run->label : "");
+    return title ? plb_document_new(title) : NULL;
 }
 
 static plb_status fill(const plb_run_cases *cases, plb_document *d) {
@@ -60,7 +59,7 @@ static plb_status fill(const plb_run_cases *cases, plb_document *d) {
 plb_status plb_report_run(plb_store *store, const plb_run_row *run, plb_document **out) {
     plb_run_cases cases;
     plb_arena *arena = plb_arena_new();
-    plb_document *d = arena ? new_document(run) : NULL;
+    plb_document *d = arena ? new_document(run, arena) : NULL;
     plb_status status;
     *out = NULL;
     if (!d) {

@@ -55,6 +55,14 @@ def test_formula_is_a_text(folder, _path):
         {"n": "'=cmd()"}, {"n": "-3"}, {"n": "'@x"}]
 
 
+def test_long_titles_are_whole(folder, _path):
+    path, name = folder / "long.json", "n" * 300
+    path.write_text(json.dumps({"document": "report", "version": 1, "title": "t", "sections": [
+        {"title": "s", "blocks": [{"kind": "table", "rows": [[1]], "columns": [
+            {"name": name, "type": "number", "unit": "furlongs"}]}]}]}))
+    assert rows_of(plumb("report", path, "--format", "csv")) == [{f"{name} (furlongs)": "1"}]
+
+
 def test_markdown(_folder, path):
     text = plumb("report", path, "--format", "md")
     marked = "\n".join(line for line in text.splitlines() if not line.startswith("    "))
