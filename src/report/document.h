@@ -61,7 +61,7 @@ PLB_API void plb_section_figure(plb_section *section, const plb_figure *figure);
 // ---------------------------------------------------------------------------- tables
 typedef enum plb_column_kind { PLB_COLUMN_TEXT, PLB_COLUMN_NUMBER } plb_column_kind;
 
-// `name` names its CSV file and its anchor; `caption` stands above it.
+// `name` is what chooses it (plb_document_write's `part`); `caption` stands above it.
 PLB_API plb_table *plb_section_table(plb_section *section, const char *name, const char *caption);
 PLB_API void plb_table_column(plb_table *table, const char *title, plb_column_kind kind,
                               plb_unit unit);

@@ -46,10 +46,14 @@ static unsigned next_code(const char **text) {
     return code;
 }
 
-int plb_text_columns(const char *text) {
+static int columns_until(const char *text, const char *end) {
     int columns = 0;
-    while (*text) columns += columns_of(next_code(&text));
+    while (text < end) columns += columns_of(next_code(&text));
     return columns;
+}
+
+int plb_text_columns(const char *text) {
+    return columns_until(text, text + strlen(text));
 }
 
 // Bytes of the text that fit into so many columns.
@@ -126,15 +130,13 @@ static void put_wrapped(plb_strbuf *out, const plb_terminal *terminal, const cha
     int at = used;
     for (const char *word = clean.text ? clean.text : ""; *word;) {
         size_t length = strcspn(word, " ");
-        char *copy = strndup(word, length);
-        int wide = copy ? plb_text_columns(copy) : 0;
-        free(copy);
+        const int wide = columns_until(word, word + length);
         if (at > hang && at + 1 + wide > columns) {
             plb_strbuf_append(out, "\n", 1);
             plb_put_repeated(out, " ", hang);
             at = hang;
-        } else if (at > used || at > hang) {
-            if (at > used) plb_strbuf_append(out, " ", 1), at++;
+        } else if (at > used) {
+            plb_strbuf_append(out, " ", 1), at++;
         }
         plb_strbuf_append(out, word, length);
         at += wide;
@@ -223,11 +225,12 @@ static plb_status put_figure(plb_strbuf *out, const plb_terminal *terminal, cons
 static void put_lines(plb_strbuf *out, const char *text) {
     for (const char *line = text; *line;) {
         size_t length = strcspn(line, "\n");
-        char *copy = strndup(line, length);
+        plb_strbuf copy = {0};
+        plb_strbuf_append(&copy, line, length);
         plb_put_repeated(out, " ", 4);
-        if (copy) plb_escape_terminal(out, copy);
-        out->failed |= !copy;
-        free(copy);
+        if (copy.text) plb_escape_terminal(out, copy.text);
+        out->failed |= copy.failed;
+        plb_strbuf_free(&copy);
         plb_strbuf_append(out, "\n", 1);
         line += length + (line[length] == '\n');
     }
