@@ -16,7 +16,8 @@
 
 struct plb_atomic_file {
     char *path, *temporary;
-    int fd; // -1 when closed
+    int fd;      // -1 when closed
+    bool stream; // a device or a pipe, which is written itself
 };
 
 enum {
@@ -37,6 +38,19 @@ static plb_status create_temporary(plb_atomic_file *file) {
         if (errno != EEXIST) break;
     }
     return plb_fail_errno("%s: cannot create a file beside it", file->path);
+}
+
+// What holds no bytes cannot be replaced: a rename would put a file where a device was, and
+// /dev/stdout is a link that it would put one over.
+static bool is_stream(const char *path) {
+    struct stat info;
+    if (strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0) return true;
+    return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+static plb_status open_stream(plb_atomic_file *file) {
+    file->fd = open(file->path, O_WRONLY | O_CLOEXEC);
+    return file->fd < 0 ? plb_fail_errno("%s: cannot open", file->path) : PLB_OK;
 }
 
 static void release(plb_atomic_file *file) {
@@ -63,9 +77,11 @@ plb_status plb_atomic_open(const char *path, plb_atomic_file **out) {
     file->fd = -1;
     file->path = plb_strdup(path);
     file->temporary = plb_alloc(strlen(path) + SUFFIX_BYTES);
-    plb_status status = file->path && file->temporary
-                            ? create_temporary(file)
-                            : plb_fail(PLB_ENOMEM, "%s: no memory to write it", path);
+    file->stream = is_stream(path);
+    plb_status status = !file->path || !file->temporary
+                            ? plb_fail(PLB_ENOMEM, "%s: no memory to write it", path)
+                        : file->stream ? open_stream(file)
+                                       : create_temporary(file);
     if (status) {
         release(file);
         return status;
@@ -106,11 +122,11 @@ static plb_status sync_directory(const plb_atomic_file *file) {
 }
 
 static plb_status put_in_place(plb_atomic_file *file) {
-    if (fsync(file->fd) != 0) return plb_fail_errno("%s: cannot sync", file->path);
+    if (!file->stream && fsync(file->fd) != 0) return plb_fail_errno("%s: cannot sync", file->path);
     int fd = file->fd;
     file->fd = -1;
     if (close(fd) != 0) return plb_fail_errno("%s: cannot close", file->path);
-    if (rename(file->temporary, file->path) != 0) {
+    if (!file->stream && rename(file->temporary, file->path) != 0) {
         return plb_fail_errno("%s: cannot put the new file in place", file->path);
     }
     return PLB_OK;
@@ -122,13 +138,13 @@ plb_status plb_atomic_commit(plb_atomic_file *file) {
         plb_atomic_abort(file);
         return status;
     }
-    status = sync_directory(file);
+    status = file->stream ? PLB_OK : sync_directory(file);
     release(file);
     return status;
 }
 
 void plb_atomic_abort(plb_atomic_file *file) {
     if (!file) return;
-    unlink(file->temporary);
+    if (!file->stream) unlink(file->temporary);
     release(file);
 }

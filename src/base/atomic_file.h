@@ -4,7 +4,8 @@
 // one. Call order: open, write…, then commit or abort, both of which free.
 //
 // The temporary file is "<path>.<pid>-<number>.tmp"; only a killed process leaves one. A target
-// that is a symbolic link is replaced, not followed.
+// that is a symbolic link is replaced, not followed. A device or a pipe (/dev/stdout, /dev/null, by a
+// link too) is written itself, piece by piece.
 #ifndef PLB_BASE_ATOMIC_FILE_H
 #define PLB_BASE_ATOMIC_FILE_H
 

@@ -84,6 +84,24 @@ static void a_bad_target_is_refused(void) {
     fault_folder_remove(folder);
 }
 
+static void a_pipe_is_written_and_not_replaced(void) {
+    const char *folder = fault_folder();
+    char path[128], text[8] = "";
+    struct stat info;
+    plb_atomic_file *file;
+    snprintf(path, sizeof path, "%s/pipe", folder);
+    CHECK(mkfifo(path, 0600) == 0);
+    int reader = open(path, O_RDONLY | O_NONBLOCK);
+    CHECK(reader >= 0);
+    CHECK_OK(write_whole(path, "whole", 5));
+    CHECK(read(reader, text, sizeof text) == 5 && strcmp(text, "whole") == 0);
+    CHECK_OK(plb_atomic_open(path, &file));
+    plb_atomic_abort(file);
+    CHECK(stat(path, &info) == 0 && S_ISFIFO(info.st_mode) && fault_count_files(folder) == 1);
+    close(reader);
+    fault_folder_remove(folder);
+}
+
 static void a_bare_name_is_in_the_working_folder(void) {
     const char *folder = fault_folder();
     int before = open(".", O_RDONLY | O_DIRECTORY);
@@ -165,6 +183,7 @@ static const check_test tests[] = {
     {"what is no file is not replaced", what_is_no_file_is_not_replaced},
     {"the umask holds", the_umask_holds},
     {"a bad target is refused", a_bad_target_is_refused},
+    {"a pipe is written and not replaced", a_pipe_is_written_and_not_replaced},
     {"a bare name is in the working folder", a_bare_name_is_in_the_working_folder},
     {"no memory is an answer", no_memory_is_an_answer},
     {"files are read whole and within limits", files_are_read_whole_and_within_limits},
