@@ -40,16 +40,23 @@ static plb_status create_temporary(plb_atomic_file *file) {
     return plb_fail_errno("%s: cannot create a file beside it", file->path);
 }
 
-// What holds no bytes cannot be replaced: a rename would put a file where a device was, and
-// /dev/stdout is a link that it would put one over.
+// -1: neither of the process's own.
+static int own_stream(const char *path) {
+    if (strcmp(path, "/dev/stdout") == 0) return STDOUT_FILENO;
+    return strcmp(path, "/dev/stderr") == 0 ? STDERR_FILENO : -1;
+}
+
+// What holds no bytes cannot be replaced: a rename would put a file where a device was.
 static bool is_stream(const char *path) {
     struct stat info;
-    if (strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0) return true;
+    if (own_stream(path) >= 0) return true;
     return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
 static plb_status open_stream(plb_atomic_file *file) {
-    file->fd = open(file->path, O_WRONLY | O_CLOEXEC);
+    // Opened anew, a file that output is redirected to would be written from its beginning.
+    const int own = own_stream(file->path);
+    file->fd = own >= 0 ? fcntl(own, F_DUPFD_CLOEXEC, 0) : open(file->path, O_WRONLY | O_CLOEXEC);
     return file->fd < 0 ? plb_fail_errno("%s: cannot open", file->path) : PLB_OK;
 }
 
@@ -60,18 +67,8 @@ static void release(plb_atomic_file *file) {
     plb_free(file);
 }
 
-// A rename would put a file in the place of a device: /dev/null would be one for everybody.
-static plb_status check_target(const char *path) {
-    struct stat info;
-    if (stat(path, &info) != 0) return PLB_OK; // what is wrong with the folder, open() tells
-    if (S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)) return PLB_OK;
-    return plb_fail(PLB_EINVAL, "%s: expected a file or a new name, found a device or a pipe",
-                    path);
-}
-
 plb_status plb_atomic_open(const char *path, plb_atomic_file **out) {
     *out = NULL;
-    PLB_TRY(check_target(path));
     plb_atomic_file *file = plb_alloc(sizeof *file);
     if (!file) return plb_fail(PLB_ENOMEM, "%s: no memory to write it", path);
     file->fd = -1;
@@ -147,4 +144,15 @@ void plb_atomic_abort(plb_atomic_file *file) {
     if (!file) return;
     if (!file->stream) unlink(file->temporary);
     release(file);
+}
+
+plb_status plb_atomic_check(const char *path) {
+    if (own_stream(path) >= 0) return PLB_OK;
+    if (is_stream(path)) {
+        return access(path, W_OK) == 0 ? PLB_OK : plb_fail_errno("%s: cannot open", path);
+    }
+    plb_atomic_file *file;
+    PLB_TRY(plb_atomic_open(path, &file));
+    plb_atomic_abort(file);
+    return PLB_OK;
 }

@@ -4,8 +4,8 @@
 // one. Call order: open, write…, then commit or abort, both of which free.
 //
 // The temporary file is "<path>.<pid>-<number>.tmp"; only a killed process leaves one. A target
-// that is a symbolic link is replaced, not followed. A device or a pipe (/dev/stdout, /dev/null, by a
-// link too) is written itself, piece by piece.
+// that is a symbolic link is replaced, not followed. A device or a pipe (/dev/stdout, /dev/null, by
+// a link too) is written itself, piece by piece.
 #ifndef PLB_BASE_ATOMIC_FILE_H
 #define PLB_BASE_ATOMIC_FILE_H
 
@@ -15,9 +15,10 @@
 
 typedef struct plb_atomic_file plb_atomic_file;
 
-// Errors of all three: PLB_EFULL, PLB_EIO, PLB_ENOMEM, with the target's path. PLB_EINVAL: there is
-// something at `path`, or where it links to, that is no file, such as /dev/null.
+// Errors of all three: PLB_EFULL, PLB_EIO, PLB_ENOMEM, with the target's path.
 PLB_API PLB_MUST_USE plb_status plb_atomic_open(const char *path, plb_atomic_file **out);
+// Whether it could be opened now; leaves all as it is, and waits for nobody who reads a pipe.
+PLB_API PLB_MUST_USE plb_status plb_atomic_check(const char *path);
 // Appends; not buffered, so hand over large pieces. After a failure only abort makes sense.
 PLB_API PLB_MUST_USE plb_status plb_atomic_write(plb_atomic_file *file, const void *bytes,
                                                  size_t size_bytes);

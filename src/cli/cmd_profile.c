@@ -93,15 +93,6 @@ typedef struct job {
     plb_command_result run;
 } job;
 
-// Whether a file can be made at `path`; NULL: none is wanted.
-static plb_status check_writable(const char *path) {
-    plb_atomic_file *file = NULL;
-    if (!path) return PLB_OK;
-    PLB_TRY(plb_atomic_open(path, &file));
-    plb_atomic_abort(file);
-    return PLB_OK;
-}
-
 // What can fail without having run anything, first.
 static plb_status prepare(job *j) {
     const profile_flags *f = j->flags;
@@ -115,8 +106,8 @@ static plb_status prepare(job *j) {
     PLB_TRY(plb_kernel_classes_new(f->show.classes, &classes));
     plb_kernel_classes_free(classes);
     if (!f->host_only) PLB_TRY(find_library(j->library, sizeof j->library));
-    PLB_TRY(check_writable(f->save));
-    PLB_TRY(check_writable(f->trace));
+    PLB_TRY(plb_cli_check_writable("save", f->save));
+    PLB_TRY(plb_cli_check_writable("trace", f->trace));
     if (f->output) {
         j->output = open(f->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
         if (j->output < 0) return plb_fail_errno("%s", f->output);

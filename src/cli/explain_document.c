@@ -302,7 +302,7 @@ static void say_summary(const plb_explained *e, const kind_list *kinds, plb_docu
 }
 
 static plb_status fill(const plb_explained *e, plb_document *d) {
-    kind_list kinds;
+    kind_list kinds = {0};
     PLB_TRY(list_kinds(e, plb_document_arena(d), &kinds));
     plb_document_set_subtitle(d,
                               "%s, batch %" PRId64 " of %" PRId64 "×%" PRId64 "×%" PRId64

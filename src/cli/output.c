@@ -90,12 +90,8 @@ bool plb_cli_interrupted(void) {
 }
 
 plb_status plb_cli_check_writable(const char *flag, const char *path) {
-    plb_atomic_file *file = NULL;
-    if (!path) return PLB_OK;
-    plb_status status = plb_atomic_open(path, &file);
-    if (status) return plb_fail_context(status, "--%s", flag);
-    plb_atomic_abort(file);
-    return PLB_OK;
+    plb_status status = path ? plb_atomic_check(path) : PLB_OK;
+    return status ? plb_fail_context(status, "--%s", flag) : PLB_OK;
 }
 
 int plb_cli_exit_code(plb_status status) {
