@@ -42,9 +42,9 @@ PLB_API PLB_MUST_USE plb_status plb_dataset_locate(const char *name, const char 
 // The folder that downloads go to (the first of the places above), in `arena`.
 PLB_API PLB_MUST_USE plb_status plb_data_root(plb_arena *arena, const char **out);
 
-// Gets the files of a set that are not there yet into its folder below root (NULL: plb_data_root), and
-// unpacks them where they come in an archive. PLB_EUNSUPPORTED for sets that are drawn; others as
-// plb_download_file and plb_archive_unpack.
+// Gets the files of a set that are not there yet into its folder below root (NULL: plb_data_root),
+// and unpacks them where they come in an archive. PLB_EUNSUPPORTED for sets that are drawn; others
+// as plb_download_file and plb_archive_unpack.
 PLB_API PLB_MUST_USE plb_status plb_dataset_download(const char *name, const char *root,
                                                      plb_progress *progress);
 
