@@ -20,7 +20,7 @@
 typedef struct profile_flags {
     plb_profile_flags show;
     const char *graph_nodes, *trace, *save, *output, *window;
-    int64_t trace_mib, sample_ms, block_ms;
+    int64_t trace_mib, sample_ms, block_ms, pid;
     double delay_s, limit_s;
     bool api, ranges, cost, strict, host_only;
 } profile_flags;
@@ -53,7 +53,10 @@ static const plb_flag flags[] = {
     {FLAG("output", FILE, output), .value = "FILE",
      .help = "write the report there, away from what the program prints"},
     {FLAG("host-only", SWITCH, host_only), .help = "do not put the probe into the program"},
-    {FLAG("strict", SWITCH, strict), .help = "exit with 6 when the profile is incomplete"},
+    {FLAG("strict", SWITCH, strict),
+     .help = "exit with 6 when the profile is incomplete, or of no device"},
+    {FLAG("pid", INT, pid), .value = "N", .min = 0, .max = INT32_MAX, .fallback = "0",
+     .help = "refused: a program is profiled from its start"},
 };
 
 // The probe's library: beside the program, as it is built, or where it is installed.
@@ -142,14 +145,15 @@ static plb_status run_command(job *j) {
 static plb_status report(job *j) {
     const profile_flags *f = j->flags;
     char why[320] = "";
+    const plb_kept_about about = {
+        .command = j->command, .words = f->host_only ? "host" : j->words, .run = &j->run};
     const plb_profile_view view = {.flags = &f->show,
                                    .trace = f->trace,
                                    .folder = j->folder,
-                                   .command = j->command,
-                                   .run = &j->run,
+                                   .about = about,
                                    .output = j->output};
     const plb_status shown = plb_profile_show(&view, j->call, why, sizeof why);
-    if (f->save) PLB_TRY(plb_kept_write(f->save, j->command, &j->run, j->folder));
+    if (f->save) PLB_TRY(plb_kept_write(f->save, &about, j->folder));
     PLB_TRY(shown);
     j->call->exit_code = j->run.exit_code;
     if (!f->strict || !why[0]) return PLB_OK;
@@ -170,7 +174,23 @@ static void free_job(job *j) {
     plb_free(j);
 }
 
+// CUDA looks for the probe once, when a process first uses it; later there is no door, and to
+// force one would put the program at risk.
+static plb_status refuse_running(int64_t pid) {
+    return plb_fail(PLB_EINVAL,
+                    "--pid %lld: a program that runs already cannot be profiled: CUDA "
+                    "loads the probe when the program starts to use it. Start it "
+                    "under `plumb profile -- COMMAND`; --delay and --time-limit "
+                    "record a window of a long run",
+                    (long long)pid);
+}
+
 static plb_status run_profile(plb_call *call) {
+    const profile_flags *flags_given = call->options;
+    if (flags_given->pid) return refuse_running(flags_given->pid);
+    if (!call->operand_count)
+        return plb_fail(PLB_EINVAL, "expected a command to run: plumb "
+                                    "profile [FLAGS] -- COMMAND ARGS...");
     job *j = plb_alloc(sizeof *j);
     if (!j) return plb_fail(PLB_ENOMEM, "out of memory for a profile");
     j->flags = call->options, j->call = call, j->output = -1;
@@ -194,7 +214,7 @@ const plb_command plb_cmd_profile = {
         "the host, with or without a device, time on processors, memory and threads.\n\n"
         "The program keeps its terminal, streams, signals and exit code. Its speed under the\n"
         "probe is not what it is without: times of the whole belong to unprobed runs.",
-    .min_operands = 1,
+    .min_operands = 0,
     .max_operands = -1,
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,

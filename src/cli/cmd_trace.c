@@ -21,20 +21,14 @@ static const plb_flag flags[] = {
     PLB_PROFILE_FLAGS,
     {FLAG("trace", FILE, trace), .value = "FILE",
      .help = "write the records, if they were kept, for ui.perfetto.dev"},
-    {FLAG("strict", SWITCH, strict), .help = "exit with 6 when the profile is incomplete"},
+    {FLAG("strict", SWITCH, strict),
+     .help = "exit with 6 when the profile is incomplete, or of no device"},
 };
 
-static plb_status tell(const trace_flags *f, plb_call *call, const char *folder, plb_arena *arena,
-                       plb_command_result *run) {
-    char **command = NULL, why[320] = "";
-    bool has_run = false;
-    PLB_TRY(plb_kept_extract(call->operands[0], folder, arena, &command, run, &has_run));
-    const plb_profile_view view = {.flags = &f->show,
-                                   .trace = f->trace,
-                                   .folder = folder,
-                                   .command = command,
-                                   .run = has_run ? run : NULL,
-                                   .output = -1};
+static plb_status tell(const trace_flags *f, plb_call *call, const char *folder, plb_arena *arena) {
+    char why[320] = "";
+    plb_profile_view view = {.flags = &f->show, .trace = f->trace, .folder = folder, .output = -1};
+    PLB_TRY(plb_kept_extract(call->operands[0], folder, arena, &view.about));
     PLB_TRY(plb_profile_show(&view, call, why, sizeof why));
     if (f->strict && why[0]) {
         plb_note("incomplete: %s", why);
@@ -46,14 +40,12 @@ static plb_status tell(const trace_flags *f, plb_call *call, const char *folder,
 static plb_status run_trace(plb_call *call) {
     char folder[PATH_MAX];
     plb_arena *arena = plb_arena_new();
-    plb_command_result *run = plb_alloc(sizeof *run);
     plb_status status =
-        arena && run ? plb_profile_folder(folder) : plb_fail(PLB_ENOMEM, "no memory for a profile");
+        arena ? plb_profile_folder(folder) : plb_fail(PLB_ENOMEM, "no memory for a profile");
     if (!status) {
-        status = tell(call->options, call, folder, arena, run);
+        status = tell(call->options, call, folder, arena);
         plb_profile_remove_folder(folder);
     }
-    plb_free(run);
     plb_arena_free(arena);
     return status;
 }

@@ -16,13 +16,11 @@
 #include "probe/kept.h"
 #include "probe/profile.h"
 
-enum { SHOWN = 40, UNEQUAL = 8 };
+enum { SHOWN = 40, UNEQUAL = 12 };
 
 typedef struct side {
     const char *path;
-    char **command;
-    plb_command_result *run;
-    bool has_run;
+    plb_kept_about about;
     plb_profile *profile;
     plb_breakdown busy; // of all devices of all processes
     const char *device; // the first one's name, or ""
@@ -65,10 +63,8 @@ static plb_status read_side(comparison *c, side *s, const char *path) {
     char folder[PATH_MAX];
     plb_kernel_classes *classes = NULL;
     s->path = path;
-    s->run = plb_arena_alloc(c->arena, sizeof *s->run);
-    if (!s->run) return no_memory();
     PLB_TRY(plb_profile_folder(folder));
-    plb_status status = plb_kept_extract(path, folder, c->arena, &s->command, s->run, &s->has_run);
+    plb_status status = plb_kept_extract(path, folder, c->arena, &s->about);
     if (!status) status = plb_kernel_classes_new(NULL, &classes);
     if (!status) status = plb_profile_read(folder, classes, &s->profile);
     plb_profile_remove_folder(folder);
@@ -101,21 +97,66 @@ static int64_t lost_of(const plb_profile *p) {
     return lost;
 }
 
+// Whether one was recorded with a word that the other lacks; sizes of traces do not matter.
+static bool words_differ(const char *a, const char *b) {
+    static const char *const compared[] = {"host",     "calls,", "ranges,", "graphs,",
+                                           "program,", "cost=",  "delay=",  "limit="};
+    for (size_t i = 0; i < sizeof compared / sizeof *compared; i++) {
+        const char *in_a = strstr(a, compared[i]), *in_b = strstr(b, compared[i]);
+        if (!in_a != !in_b) return true;
+        if (in_a && strchr(compared[i], '=') && strcspn(in_a, ",") != strcspn(in_b, ","))
+            return true;
+        if (in_a && strncmp(in_a, in_b, strcspn(in_a, ",")) != 0) return true;
+    }
+    return false;
+}
+
+static uint32_t cupti_version(const plb_profile *p) {
+    return p->processes ? p->process[0]->cupti_version : 0;
+}
+
+static const char *end_of(const plb_profile *p) {
+    for (int i = 0; i < p->processes; i++) {
+        if (p->process[i]->state == PLB_PROBE_ASIDE) return "the probe stepped aside";
+        if (p->process[i]->state != PLB_PROBE_ENDED) return "the program ended without leaving";
+    }
+    return "whole";
+}
+
+static void compare_runs(comparison *c, const side *a, const side *b) {
+    const plb_command_result *run_a = a->about.run, *run_b = b->about.run;
+    if (a->about.words && b->about.words && words_differ(a->about.words, b->about.words))
+        differ(c, plb_arena_printf(c->arena, "recorded in different ways: %s against %s",
+                                   a->about.words, b->about.words));
+    if (run_a && run_b && run_a->exit_code != run_b->exit_code)
+        differ(c, plb_arena_printf(c->arena, "exit code %d against %d", run_a->exit_code,
+                                   run_b->exit_code));
+    const unsigned long long held_a = run_a && run_a->cards ? run_a->card[0].throttle & ~1ULL : 0;
+    const unsigned long long held_b = run_b && run_b->cards ? run_b->card[0].throttle & ~1ULL : 0;
+    if (!held_a != !held_b)
+        differ(c, plb_arena_printf(c->arena, "only in %s the card's clocks were held back",
+                                   held_a ? "A" : "B"));
+}
+
 // What makes the two no comparison of one thing: told before anything else.
 static void find_unequal(comparison *c) {
     const side *a = &c->side[0], *b = &c->side[1];
-    if (!same_words(a->command, b->command)) differ(c, "the commands differ");
+    const plb_profile *p = a->profile, *q = b->profile;
+    if (!same_words(a->about.command, b->about.command)) differ(c, "the commands differ");
     if (strcmp(a->device, b->device) != 0)
         differ(c, plb_arena_printf(c->arena, "the devices differ: %s, %s", a->device, b->device));
-    if (a->profile->processes != b->profile->processes)
-        differ(c, plb_arena_printf(c->arena, "%d processes against %d", a->profile->processes,
-                                   b->profile->processes));
-    if (a->has_run && b->has_run && a->run->exit_code != b->run->exit_code)
-        differ(c, plb_arena_printf(c->arena, "exit code %d against %d", a->run->exit_code,
-                                   b->run->exit_code));
-    if (lost_of(a->profile) || lost_of(b->profile))
+    if (p->processes != q->processes)
+        differ(c,
+               plb_arena_printf(c->arena, "%d processes against %d", p->processes, q->processes));
+    if (cupti_version(p) != cupti_version(q))
+        differ(c, plb_arena_printf(c->arena, "CUPTI %" PRIu32 " against %" PRIu32, cupti_version(p),
+                                   cupti_version(q)));
+    compare_runs(c, a, b);
+    if (strcmp(end_of(p), end_of(q)) != 0)
+        differ(c, plb_arena_printf(c->arena, "A: %s; B: %s", end_of(p), end_of(q)));
+    if (lost_of(p) || lost_of(q))
         differ(c, plb_arena_printf(c->arena, "records were lost: %" PRId64 " against %" PRId64,
-                                   lost_of(a->profile), lost_of(b->profile)));
+                                   lost_of(p), lost_of(q)));
 }
 
 static int by_change(const void *left, const void *right) {
@@ -228,7 +269,8 @@ static void json_side(plb_json *json, const char *key, const side *s) {
     plb_json_begin_object(json, key);
     plb_json_string(json, "profile", s->path);
     plb_json_begin_array(json, "command");
-    for (char **word = s->command; word && *word; word++) plb_json_string(json, NULL, *word);
+    for (char *const *word = s->about.command; word && *word; word++)
+        plb_json_string(json, NULL, *word);
     plb_json_end(json);
     plb_json_string(json, "device", s->device);
     plb_json_double(json, "span_ms", (double)s->busy.span_ns / 1e6);

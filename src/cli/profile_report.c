@@ -10,6 +10,7 @@
 #include "probe/advice.h"
 #include "probe/breakdown.h"
 #include "probe/cost.h"
+#include "probe/energy.h"
 
 static double share(int64_t part_ns, int64_t whole_ns) {
     return whole_ns ? (double)part_ns / (double)whole_ns : 0;
@@ -233,13 +234,29 @@ static void print_probe(const plb_profile_report *r) {
     for (int i = 0; i < p->problems; i++) plb_print("\nNot read: %s\n", p->problem[i]);
 }
 
+static void print_empty(const plb_profile_report *r) {
+    char why[320];
+    plb_print("\nNo work on a CUDA device was seen");
+    plb_print(plb_profile_empty(r, why, sizeof why) ? ": %s\n" : "%s\n", why);
+}
+
+static void print_steps(const plb_profile_report *r) {
+    plb_step_cost c;
+    if (!plb_step_cost_of(r->profile, r->run, r->steps, &c)) return;
+    plb_print("\nA step, of %" PRId64 ": %.3f ms", c.steps, c.ms);
+    if (c.known)
+        plb_print(", %.3f J of all cards together (%.1f W)\n", c.joules, 1e3 * c.joules / c.ms);
+    else
+        plb_print("; its energy is unknown: the cards were looked at too seldom (--sample)\n");
+}
+
 void plb_profile_print(const plb_profile_report *r) {
     const plb_profile *p = r->profile;
     bool any = false;
     for (int i = 0; i < p->processes; i++)
         for (int d = 0; d < PLB_SPOOL_DEVICES; d++)
             if (p->process[i]->device[d].records) print_device(p->process[i], d), any = true;
-    if (!any) plb_print("\nNo work on a CUDA device was seen.\n");
+    if (!any) print_empty(r);
     if (strcmp(r->group, "class") != 0) print_kernels(r);
     print_named(r, p->class, p->classes, "class of kernels");
     print_copies(p);
@@ -247,6 +264,7 @@ void plb_profile_print(const plb_profile_report *r) {
     print_ranges(r);
     print_advice(p);
     if (r->run) print_host(r->run, r->top);
+    print_steps(r);
     if (r->run) print_cards(r->run);
     print_probe(r);
     char why[320];
@@ -277,7 +295,55 @@ bool plb_profile_incomplete(const plb_profile_report *r, char *why, size_t why_b
     return false;
 }
 
+static bool worked(const plb_profile *p) {
+    for (int i = 0; i < p->processes; i++)
+        for (int d = 0; d < PLB_SPOOL_DEVICES; d++)
+            if (p->process[i]->device[d].records) return true;
+    return false;
+}
+
+bool plb_profile_empty(const plb_profile_report *r, char *why, size_t why_bytes) {
+    const plb_profile *p = r->profile;
+    int64_t recorded_ns = 0;
+    if (worked(p) || (r->words && strcmp(r->words, "host") == 0)) return false;
+    for (int i = 0; i < p->processes; i++) recorded_ns += p->process[i]->recorded_ns;
+    const bool windowed = r->words && strstr(r->words, "program,");
+    if (!p->processes)
+        snprintf(why, why_bytes,
+                 "the program loaded no CUDA driver: if it should have, see what "
+                 "`plumb doctor` says of the device; if not, --host-only");
+    else if (!recorded_ns && windowed)
+        snprintf(why, why_bytes,
+                 "the program never called cudaProfilerStart, for which --range "
+                 "profiler-api waits");
+    else if (!recorded_ns)
+        snprintf(why, why_bytes,
+                 "nothing was recorded: the program had ended before --delay had "
+                 "passed, or the probe could not work in it");
+    else
+        snprintf(why, why_bytes,
+                 "the program loaded CUDA's driver and started nothing while it "
+                 "was recorded: does it fall back to the processor?");
+    return true;
+}
+
 // ---------------------------------------------------------------------------- JSON
+static void json_steps(const plb_profile_report *r, plb_json *json) {
+    plb_step_cost c;
+    if (!plb_step_cost_of(r->profile, r->run, r->steps, &c)) {
+        plb_json_null(json, "step");
+        return;
+    }
+    plb_json_begin_object(json, "step");
+    plb_json_int(json, "count", c.steps);
+    plb_json_double(json, "ms", c.ms);
+    if (c.known)
+        plb_json_double(json, "joules", c.joules);
+    else
+        plb_json_null(json, "joules");
+    plb_json_end(json);
+}
+
 static void json_sizes(const plb_spool_device *d, plb_json *json) {
     static const char *const names[PLB_COPY_COUNT] = {"in",   "out",  "inside",
                                                       "peer", "host", "unknown"};
@@ -550,6 +616,7 @@ void plb_profile_json(const plb_profile_report *r, plb_json *json) {
     json_named("classes", p->class, p->classes, json);
     json_named("api", p->call, p->calls, json);
     json_ranges(p, json);
+    json_steps(r, json);
     json_cost(p, json);
     json_advice(p, json);
     if (r->run) json_host(r->run, json);
@@ -558,4 +625,5 @@ void plb_profile_json(const plb_profile_report *r, plb_json *json) {
     bool incomplete = plb_profile_incomplete(r, why, sizeof why);
     plb_json_bool(json, "complete", !incomplete);
     plb_json_string(json, "incomplete_reason", incomplete ? why : NULL);
+    plb_json_string(json, "empty_reason", plb_profile_empty(r, why, sizeof why) ? why : NULL);
 }

@@ -9,9 +9,11 @@
 
 typedef struct plb_profile_report {
     char *const *command;          // words, NULL at the end
+    const char *words;             // what the probe was asked for, "host" for nothing; or NULL
     const plb_command_result *run; // NULL: a profile that was stored
     const plb_profile *profile;
     int top;           // rows of a table; 0: all
+    int64_t steps;     // that the program made; 0: as its ranges say
     const char *group; // "kernel" or "class"
 } plb_profile_report;
 
@@ -20,5 +22,9 @@ void plb_profile_json(const plb_profile_report *report, plb_json *json);
 
 // Whether something that was asked for is missing; then `why` says what.
 bool plb_profile_incomplete(const plb_profile_report *report, char *why, size_t why_bytes);
+
+// Whether work of a device was looked for and none was found; then `why` says what the cause may be
+// and what to do. A profile of the host alone is not empty.
+bool plb_profile_empty(const plb_profile_report *report, char *why, size_t why_bytes);
 
 #endif

@@ -52,15 +52,19 @@ static plb_status tell(const plb_profile_report *report, const plb_call *call) {
 
 static plb_status show(const plb_profile_view *v, const plb_call *call, plb_profile *profile,
                        char *why, size_t why_bytes) {
-    const plb_profile_report report = {.command = v->command,
-                                       .run = v->run,
+    const plb_profile_report report = {.command = v->about.command,
+                                       .words = v->about.words,
+                                       .run = v->about.run,
                                        .profile = profile,
                                        .top = (int)v->flags->top,
+                                       .steps = v->flags->steps,
                                        .group = v->flags->group};
     plb_profile_sort(profile, order_of(v->flags->sort));
     if (v->output >= 0 && dup2(v->output, STDOUT_FILENO) < 0) return plb_fail_errno("dup2");
     PLB_TRY(tell(&report, call));
-    if (!plb_profile_incomplete(&report, why, why_bytes)) why[0] = '\0';
+    if (!plb_profile_incomplete(&report, why, why_bytes) &&
+        !plb_profile_empty(&report, why, why_bytes))
+        why[0] = '\0';
     return v->trace ? plb_profile_write_trace(v->folder, &report, v->trace) : PLB_OK;
 }
 

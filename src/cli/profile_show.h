@@ -8,12 +8,12 @@
 #include <stddef.h>
 
 #include "cli/cli.h"
-#include "probe/command.h"
+#include "probe/kept.h"
 
 // First in the options of both commands.
 typedef struct plb_profile_flags {
     const char *sort, *group, *classes; // classes NULL: the built-in ones
-    int64_t top;
+    int64_t top, steps;
 } plb_profile_flags;
 
 #define PLB_PROFILE_FLAG(flag, what, field) \
@@ -24,6 +24,10 @@ typedef struct plb_profile_flags {
      .fallback = "total", .help = "order of the tables"},                                         \
         {PLB_PROFILE_FLAG("top", INT, top), .value = "N", .max = 1 << 20, .fallback = "20",       \
          .help = "rows of a table; 0: all"},                                                      \
+        {PLB_PROFILE_FLAG("steps", INT, steps), .value = "N", .max = INT64_C(1) << 40,            \
+         .fallback = "0",                                                                         \
+         .help = "how many steps it makes, for time and energy of one; "                          \
+                 "0: as many as it has ranges \"step\""},                                         \
         {PLB_PROFILE_FLAG("group", CHOICE, group), .value = "kernel|class", .fallback = "kernel", \
          .help = "class leaves single kernels out"},                                              \
     {                                                                                             \
@@ -36,9 +40,8 @@ typedef struct plb_profile_view {
     const plb_profile_flags *flags;
     const char *trace; // NULL, or where to write a trace
     const char *folder;
-    char *const *command;
-    const plb_command_result *run; // NULL: unknown
-    int output;                    // instead of standard output, or -1
+    plb_kept_about about;
+    int output; // instead of standard output, or -1
 } plb_profile_view;
 
 // Tells on standard output, as text or, with call->json, as a document. `why`: what the profile

@@ -35,6 +35,11 @@ static plb_status put(writer *w, plb_json *json) {
     return status;
 }
 
+// Wraps round where a damaged file has moments that are further apart than an int64_t reaches.
+static double apart_us(int64_t from_ns, int64_t to_ns) {
+    return (double)(int64_t)((uint64_t)to_ns - (uint64_t)from_ns) / 1e3;
+}
+
 static bool is_host(const plb_trace_record *r) {
     return r->kind == PLB_RECORD_CALL || r->kind == PLB_RECORD_RANGE;
 }
@@ -72,8 +77,8 @@ static plb_status put_record(writer *w, const plb_trace_record *r) {
     plb_json_string(&json, "ph", "X");
     plb_json_string(&json, "name", name_of(w, r, name, sizeof name));
     plb_json_string(&json, "cat", category_of(r));
-    plb_json_double(&json, "ts", (double)(r->start_ns - w->zero_ns) / 1e3);
-    plb_json_double(&json, "dur", (double)(r->end_ns - r->start_ns) / 1e3);
+    plb_json_double(&json, "ts", apart_us(w->zero_ns, r->start_ns));
+    plb_json_double(&json, "dur", apart_us(r->start_ns, r->end_ns));
     plb_json_int(&json, "pid", process_of(w, r));
     plb_json_int(&json, "tid", r->track);
     plb_json_begin_object(&json, "args");
@@ -161,7 +166,7 @@ static plb_status put_counters(writer *w, const plb_command_result *run, const p
     PLB_TRY(put_process_name(w, 1, "cards, as NVML saw them"));
     for (int i = 0; i < run->samples; i++) {
         const plb_command_sample *a = &run->sample[i];
-        const double us = (double)(a->at_ns - s->begin_ns + s->begin_cupti_ns - w->zero_ns) / 1e3;
+        const double us = apart_us(s->begin_ns, a->at_ns) + apart_us(w->zero_ns, s->begin_cupti_ns);
         const double values[] = {a->watts, (double)a->memory_bytes / (1 << 20),
                                  100 * (double)a->utilisation};
         static const char *const names[] = {"W", "MiB in use", "% of time with a kernel"};

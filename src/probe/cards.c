@@ -74,6 +74,7 @@ static bool open_cards(plb_cards *c) {
         c->device[c->count] = device;
         c->counts_energy[c->count] =
             c->nvml.energy && c->nvml.energy(device, &c->first_mj[c->count]) == 0;
+        c->last_mj[c->count] = c->first_mj[c->count];
         c->count++;
     }
     return c->count > 0;
@@ -126,6 +127,7 @@ static void sample_one(plb_cards *c, int i, double seconds) {
     nvml_memory memory;
     nvml_utilization utilization;
     unsigned milliwatts;
+    const unsigned long long before_mj = c->last_mj[i];
     if (c->counts_energy[i]) n->energy(c->device[i], &c->last_mj[i]);
     if (n->power && n->power(c->device[i], &milliwatts) == 0) {
         double watts = milliwatts / 1e3;
@@ -133,6 +135,8 @@ static void sample_one(plb_cards *c, int i, double seconds) {
         if (watts > card->watts_max) card->watts_max = watts;
         if (!c->counts_energy[i]) card->joules += watts * seconds;
     }
+    if (c->counts_energy[i] && seconds > 0) // the mean since the last look, not a moment's
+        kept.watts = (float)((double)(c->last_mj[i] - before_mj) / 1e3 / seconds);
     if (n->memory && n->memory(c->device[i], &memory) == 0) {
         kept.memory_bytes = (int64_t)memory.used;
         if (kept.memory_bytes > card->memory_max_bytes) card->memory_max_bytes = kept.memory_bytes;

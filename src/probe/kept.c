@@ -141,16 +141,17 @@ static plb_status put_folder(plb_atomic_file *file, const char *folder, plb_aren
     return PLB_OK;
 }
 
-plb_status plb_kept_write(const char *path, char *const *command, const plb_command_result *run,
-                          const char *folder) {
+plb_status plb_kept_write(const char *path, const plb_kept_about *about, const char *folder) {
     const head h = {PLB_KEPT_MAGIC, PLB_KEPT_VERSION, sizeof(plb_spool)};
     plb_atomic_file *file = NULL;
     plb_arena *arena = plb_arena_new();
     plb_status status = arena ? PLB_OK : plb_fail(PLB_ENOMEM, "no memory for %s", path);
     if (!status) status = plb_atomic_open(path, &file);
     if (!status) status = plb_atomic_write(file, &h, sizeof h);
-    if (!status) status = put_command(file, command);
-    if (!status) status = put(file, PLB_KEPT_RUN, "", run, sizeof *run);
+    if (!status) status = put_command(file, about->command);
+    if (!status && about->words)
+        status = put(file, PLB_KEPT_WORDS, "", about->words, strlen(about->words) + 1);
+    if (!status && about->run) status = put(file, PLB_KEPT_RUN, "", about->run, sizeof *about->run);
     if (!status) status = put_folder(file, folder, arena);
     if (status)
         plb_atomic_abort(file);
@@ -238,8 +239,8 @@ typedef struct extraction {
     const char *place, *folder;
     plb_arena *arena;
     char **command;
+    const char *words;
     plb_command_result *run;
-    bool has_run;
 } extraction;
 
 static plb_status take_command(extraction *x, const uint8_t *bytes, size_t size_bytes) {
@@ -254,6 +255,20 @@ static plb_status take_command(extraction *x, const uint8_t *bytes, size_t size_
     for (size_t at = 0; at < size_bytes; at += strlen(text + at) + 1) x->command[n++] = text + at;
     x->command[n] = NULL;
     return PLB_OK;
+}
+
+static plb_status take_words(extraction *x, const uint8_t *bytes, size_t size_bytes) {
+    if (!size_bytes || size_bytes > PLB_KEPT_WORDS_BYTES || bytes[size_bytes - 1])
+        return plb_fail(PLB_EINVAL, "%s: damaged: the %zu bytes of what was asked for", x->place,
+                        size_bytes);
+    x->words = plb_arena_strdup(x->arena, (const char *)bytes);
+    return x->words ? PLB_OK : plb_fail(PLB_ENOMEM, "%s: no memory", x->place);
+}
+
+static plb_status take_run(extraction *x, const uint8_t *bytes, size_t size_bytes) {
+    x->run = plb_arena_alloc(x->arena, sizeof *x->run);
+    if (!x->run) return plb_fail(PLB_ENOMEM, "%s: no memory", x->place);
+    return plb_kept_run(bytes, size_bytes, x->place, x->run);
 }
 
 static plb_status write_file(const extraction *x, const char *name, const char *ending,
@@ -284,7 +299,8 @@ static plb_status take(void *user, const plb_kept_section *section, const uint8_
     const size_t size_bytes = (size_t)section->size_bytes;
     switch (section->kind) {
     case PLB_KEPT_COMMAND: return take_command(x, bytes, size_bytes);
-    case PLB_KEPT_RUN: x->has_run = true; return plb_kept_run(bytes, size_bytes, x->place, x->run);
+    case PLB_KEPT_WORDS: return take_words(x, bytes, size_bytes);
+    case PLB_KEPT_RUN: return take_run(x, bytes, size_bytes);
     case PLB_KEPT_SPOOL: return take_spool(x, section->name, bytes, size_bytes);
     case PLB_KEPT_TRACE: return write_file(x, section->name, "trace", bytes, size_bytes);
     case PLB_KEPT_DAMAGED: return write_file(x, section->name, "spool", bytes, size_bytes);
@@ -292,14 +308,14 @@ static plb_status take(void *user, const plb_kept_section *section, const uint8_
     }
 }
 
-plb_status plb_kept_extract(const char *path, const char *folder, plb_arena *arena, char ***command,
-                            plb_command_result *run, bool *out_has_run) {
+plb_status plb_kept_extract(const char *path, const char *folder, plb_arena *arena,
+                            plb_kept_about *out) {
     plb_file_map map = {0};
-    extraction x = {.place = path, .folder = folder, .arena = arena, .run = run};
-    *command = NULL, *out_has_run = false;
+    extraction x = {.place = path, .folder = folder, .arena = arena};
+    *out = (plb_kept_about){0};
     PLB_TRY(plb_file_map_open(path, &map));
     plb_status status = plb_kept_walk(map.bytes, map.size_bytes, path, take, &x);
     plb_file_map_close(&map);
-    *command = x.command, *out_has_run = x.has_run;
+    *out = (plb_kept_about){.command = x.command, .words = x.words, .run = x.run};
     return status;
 }

@@ -18,6 +18,7 @@ enum {
     PLB_KEPT_SECTIONS = 4096,
     PLB_KEPT_NAME_BYTES = 32,
     PLB_KEPT_COMMAND_BYTES = 1 << 20,
+    PLB_KEPT_WORDS_BYTES = 4096,
 };
 
 typedef enum plb_kept_kind {
@@ -26,6 +27,7 @@ typedef enum plb_kept_kind {
     PLB_KEPT_SPOOL,       // packed
     PLB_KEPT_TRACE,       // plb_trace_record, one after the other
     PLB_KEPT_DAMAGED,     // a spool that could not be read, as it was: it is told again, too
+    PLB_KEPT_WORDS,       // what the probe was asked for, as in PLUMB_PROBE_OPTIONS
 } plb_kept_kind;
 
 // As it stands in the file, before its bytes.
@@ -38,9 +40,16 @@ typedef struct plb_kept_section {
 // Whether the file begins as a kept profile does; false also when it cannot be read.
 bool plb_kept_is(const char *path);
 
+// What a kept profile says of the run, besides the probe's files.
+typedef struct plb_kept_about {
+    char *const *command; // its words, NULL at the end; NULL: unknown
+    const char *words;    // what the probe was asked for, "host" for nothing; NULL: unknown
+    const plb_command_result *run; // NULL: unknown
+} plb_kept_about;
+
 // Packs `folder` and what came of the run into `path`, which then is there whole or not at all.
-PLB_MUST_USE plb_status plb_kept_write(const char *path, char *const *command,
-                                       const plb_command_result *run, const char *folder);
+PLB_MUST_USE plb_status plb_kept_write(const char *path, const plb_kept_about *about,
+                                       const char *folder);
 
 // Goes through a kept profile in memory; `each` gets every section, checked against the size. Stops
 // at the first that fails.
@@ -56,10 +65,8 @@ PLB_MUST_USE plb_status plb_kept_unpack(const uint8_t *bytes, size_t size_bytes,
 PLB_MUST_USE plb_status plb_kept_run(const uint8_t *bytes, size_t size_bytes, const char *place,
                                      plb_command_result *out);
 
-// The probe's files back into `folder`, which is empty. `command`: words in `arena`, NULL at the
-// end, and *out_has_run whether `run` was there.
+// The probe's files back into `folder`, which is empty. `out` is in `arena`.
 PLB_MUST_USE plb_status plb_kept_extract(const char *path, const char *folder, plb_arena *arena,
-                                         char ***command, plb_command_result *run,
-                                         bool *out_has_run);
+                                         plb_kept_about *out);
 
 #endif

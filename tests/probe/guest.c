@@ -206,6 +206,14 @@ static void threads(void) {
     for (size_t i = 0; i < 4; i++) pthread_join(thread[i], NULL);
 }
 
+// For hours of a launch-bound program: a hundred kernels in turn, one each 10 us.
+static void flood(int64_t count) {
+    static char name[100][16];
+    for (int i = 0; i < 100; i++) snprintf(name[i], sizeof name[i], "layer_%d", i);
+    for (int64_t i = 0; i < count; i++)
+        kernel(i * 10000, i * 10000 + 4000, 0, (uint32_t)(i % 4), name[i % 100]);
+}
+
 // More names than the probe's table has rows.
 static void names(void) {
     enum { COUNT = 20000, BYTES = 32 };
@@ -235,6 +243,8 @@ int main(int argc, char **argv) {
     inject();
     if (strcmp(what, "threads") == 0) {
         threads();
+    } else if (strncmp(what, "flood=", 6) == 0) {
+        flood(atoll(what + 6));
     } else if (strcmp(what, "names") == 0) {
         names();
     } else if (strcmp(what, "fork") == 0) {
@@ -249,7 +259,7 @@ int main(int argc, char **argv) {
         blocks();
     } else if (strcmp(what, "later") == 0) {
         later();
-    } else {
+    } else if (strcmp(what, "nothing") != 0) {
         known();
     }
     if (strcmp(what, "dropped") == 0) fake_drop(5);

@@ -83,7 +83,17 @@ def test_comparing():
         assert rows["relu"]["changed"] == "vanished" and rows["relu"]["b"] is None
         assert rows["tanh"]["changed"] == "appeared" and rows["tanh"]["a"] is None
         text = run("compare", known, window).stdout
+        assert text.startswith("Not the same: the commands differ"), text
         assert "Not the same: the commands differ" in text and "vanished" in text
+        api, cut = (os.path.join(folder, n) for n in ("api", "cut"))
+        run("profile", "--api", "--save", api, "--", GUEST, "known")
+        found = json.loads(run("compare", "--json", known, api).stdout)
+        assert len(found["unequal"]) == 1, found["unequal"]
+        assert found["unequal"][0].startswith("recorded in different ways: trace=0"), found
+        run("profile", "--save", cut, "--", GUEST, "abort", code=134)
+        found = json.loads(run("compare", "--json", known, cut).stdout)
+        assert found["unequal"] == ["the commands differ", "exit code 0 against 134",
+                                    "A: whole; B: the program ended without leaving"], found
         found = json.loads(run("compare", "--json", known, RECORDED).stdout)
         assert any("devices differ" in u for u in found["unequal"])
 

@@ -137,6 +137,50 @@ def test_a_million_records_from_four_threads():
     assert found["lost"]["records"] == 0
 
 
+def test_an_hour_of_launches_needs_no_more_memory():
+    """An hour at 100,000 launches a second is 360 million records; in short, a hundredth."""
+    count = 360_000_000 if os.environ.get("PLB_TEST_FULL") else 3_600_000
+    found, _ = profile(f"flood={count}")
+    device, = found["devices"]
+    assert device["launches"] == count and found["lost"]["records"] == 0, found["lost"]
+    assert {k["name"]: k["calls"] for k in device["kernels"]} == {
+        f"layer_{i}": count // 100 for i in range(100)}
+    near(device["active"] * device["span_ms"] / (count * 4e-3), 1)
+    assert found["cpu"]["peak_rss_bytes"] < 256 << 20, found["cpu"]["peak_rss_bytes"]
+
+
+def test_no_work_of_a_device_is_told():
+    for flags, command, cause in (
+            ([], ["true"], "loaded no CUDA driver"),
+            (["--range", "profiler-api"], [GUEST, "known"], "never called cudaProfilerStart"),
+            (["--delay", "100"], [GUEST, "known"], "--delay"),
+            ([], [GUEST, "nothing"], "started nothing")):
+        found, _ = profile(None, *flags, command=command)
+        assert found["devices"] == [] and cause in found["empty_reason"], found["empty_reason"]
+        _, done = profile(None, "--strict", *flags, command=command, code=6)
+        assert cause in done.stderr, done.stderr
+    found, _ = profile(None, "--strict", "--host-only", command=["true"])
+    assert found["empty_reason"] is None
+    assert profile("known", "--strict")[0]["empty_reason"] is None
+
+
+def test_a_running_program_is_refused():
+    done = subprocess.run([PLUMB, "profile", "--pid", "1"], capture_output=True, text=True,
+                          env=ENVIRONMENT, timeout=60)
+    assert done.returncode == 2 and "--pid 1: a program that runs already" in done.stderr, done
+    done = subprocess.run([PLUMB, "profile"], capture_output=True, text=True, env=ENVIRONMENT,
+                          timeout=60)
+    assert done.returncode == 2 and "expected a command" in done.stderr, done
+
+
+def test_steps():
+    step = profile("known", "--steps", "4")[0]["step"]
+    assert step == {"count": 4, "ms": 25, "joules": None}, step
+    step = profile("ranges", "--ranges")[0]["step"]  # 12 to 61 ms, in one range "step"
+    assert step == {"count": 1, "ms": 49, "joules": None}, step
+    assert profile("known")[0]["step"] is None
+
+
 def test_a_full_table_is_told():
     found, done = profile("names", "--strict", code=6)
     device, = found["devices"]
