@@ -95,6 +95,8 @@ void plb_bench_free(plb_bench *b) {
         free(b->cases[i].versions);
         free(b->cases[i].ran);
         free(b->cases[i].proof_text);
+        free(b->cases[i].search_text);
+        plb_free(b->cases[i].search);
     }
     plb_free(b->groups);
     plb_free(b->cases);
@@ -189,6 +191,7 @@ static json_t *results_json(const plb_bench *b, const plb_bench_case *c) {
     json_object_set_new(out, "flops", json_real(b->groups[c->group].facts.flops));
     if (c->iteration_ns > 0) json_object_set_new(out, "iteration_ns", json_real(c->iteration_ns));
     if (c->first_spent_ns) json_object_set_new(out, "spent_s", spent_json(c));
+    if (c->search) json_object_set_new(out, "batch_search", plb_batch_search_json(c->search));
     return out;
 }
 
@@ -249,6 +252,8 @@ static plb_status prepare_group(plb_bench *b, plb_group *g) {
         if (c->resumed) {
             c->ended = true, b->ended++;
             PLB_TRY(plb_bench_restore(b->store, c));
+        } else if (c->failure.outcome != PLB_OUTCOME_OK) { // no batch was found that it can run
+            PLB_TRY(plb_bench_end_case(b, c));
         } else {
             any = true;
         }
@@ -273,7 +278,8 @@ static plb_status run_groups(plb_bench *b) {
 plb_status plb_bench_run(plb_bench *b) {
     plb_bench_tell(b, PLB_BENCH_PLANNED, NULL, NULL);
     if (!b->options.verify) PLB_TRY(open_store(b));
-    plb_status status = run_groups(b);
+    plb_status status = plb_bench_find_batches(b);
+    if (!status) status = run_groups(b);
     // A worker that broke is in its case; of the reference it is our own trouble.
     if (!b->store) return status;
     const char *state = status == PLB_OK           ? "done"

@@ -9,6 +9,7 @@
 #define PLB_BENCH_BENCH_H
 
 #include "bench/audit.h"
+#include "bench/best_batch.h"
 #include "bench/series.h"
 #include "bench/summary.h"
 
@@ -39,7 +40,7 @@ typedef struct plb_bench_options {
     const char *plumb; // path of the program itself
     const char *const *models;
     int model_count;
-    // Lists; empty ones mean the default.
+    // Lists; empty ones mean the default. The batches may be "auto" alone: each stack's best.
     plb_words tasks, stacks, devices, batches, sizes, dtypes, maths, autocasts, regions, threads;
     plb_words settings;         // "STACK.key=value"
     const char *dims;           // of ONNX files: "NAME=N,…", or NULL
@@ -64,8 +65,12 @@ struct plb_bench_case {
     plb_case_hash hash;
     const plb_stack *stack;
     int group;
-    int64_t measurement; // in the store
-    bool ended, resumed; // resumed: an earlier invocation of this run measured it
+    int table;                // cases of one table share it; of `--batch auto` several groups do
+    bool finds_batch;         // `--batch auto`: c.batch is the one found, or none could be run
+    plb_batch_search *search; // how it was found; NULL: given, or found by an earlier invocation
+    char *search_text;        // JSON, where it was; else NULL
+    int64_t measurement;      // in the store
+    bool ended, resumed;      // resumed: an earlier invocation of this run measured it
     plb_failure failure;
     plb_proof proof;
     plb_audit audit;

@@ -48,6 +48,16 @@ static plb_status check_numbers(const char *flag, const plb_words *words, int64_
     PLB_TRY(check_words(flag, words, (const char *const[]){__VA_ARGS__}, \
                         sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)))
 
+static bool finds_batches(const plb_bench_options *o) {
+    return o->batches.count == 1 && strcmp(o->batches.word[0], "auto") == 0;
+}
+
+static plb_status check_batches(const plb_bench_options *o) {
+    if (!finds_batches(o)) return check_numbers("batch", &o->batches, 1);
+    if (!o->verify) return PLB_OK;
+    return plb_fail(PLB_EINVAL, "--batch auto is found by timing: expected numbers for a proof");
+}
+
 static plb_status check_options(const plb_bench_options *o) {
     CHECK_WORDS("task", &o->tasks, "infer", "train");
     CHECK_WORDS("dtype", &o->dtypes, "f32", "bf16", "f16");
@@ -61,7 +71,7 @@ static plb_status check_options(const plb_bench_options *o) {
             (strncmp(d, "cuda:", 5) == 0 && d[5] && strspn(d + 5, "0123456789") == strlen(d + 5));
         if (!good) return plb_fail(PLB_EINVAL, "--device %s: expected cpu, cuda or cuda:N", d);
     }
-    PLB_TRY(check_numbers("batch", &o->batches, 1));
+    PLB_TRY(check_batches(o));
     PLB_TRY(check_numbers("size", &o->sizes, 1));
     return check_numbers("threads", &o->threads, 1);
 }
@@ -109,6 +119,8 @@ static plb_status add_case(plb_bench *b, plb_group *group, const plb_stack *stac
     *c = (plb_bench_case){.c = group->c,
                           .stack = stack,
                           .group = b->group_count,
+                          .table = b->table_count,
+                          .finds_batch = group->find_batch,
                           .load_ns = -1,
                           .first_call_ns = -1,
                           .compile_ns = -1,
@@ -130,18 +142,22 @@ static bool wants_all(const plb_words *stacks) {
     return stacks->count == 0 || (stacks->count == 1 && strcmp(stacks->word[0], "all") == 0);
 }
 
-static plb_status add_cases(plb_bench *b, plb_group *group) {
-    const plb_words *asked = &b->options.stacks;
+// How many stacks were asked for, and the i-th of them.
+static int stack_count(const plb_bench *b) {
+    return wants_all(&b->options.stacks) ? (int)b->stacks.count : b->options.stacks.count;
+}
+
+static plb_status stack_at(const plb_bench *b, int i, const plb_stack **out) {
+    *out = &b->stacks.list[i];
+    if (wants_all(&b->options.stacks)) return PLB_OK;
+    return plb_stacks_get(&b->stacks, b->options.stacks.word[i], out);
+}
+
+static plb_status add_cases(plb_bench *b, plb_group *group, int first, int count) {
     group->first = b->case_count;
-    if (wants_all(asked)) {
-        for (size_t i = 0; i < b->stacks.count; i++) {
-            PLB_TRY(add_case(b, group, &b->stacks.list[i]));
-        }
-        return PLB_OK;
-    }
-    for (int i = 0; i < asked->count; i++) {
+    for (int i = first; i < first + count; i++) {
         const plb_stack *stack;
-        PLB_TRY(plb_stacks_get(&b->stacks, asked->word[i], &stack));
+        PLB_TRY(stack_at(b, i, &stack));
         PLB_TRY(add_case(b, group, stack));
     }
     return PLB_OK;
@@ -201,6 +217,11 @@ static plb_status fill_group(plb_bench *b, const axis *axes, const int *digit, p
     snprintf(c->autocast, sizeof c->autocast, "%s", word[AUTOCAST]);
     snprintf(c->region, sizeof c->region, "%s", word[REGION]);
     c->batch = g->facts.batch, c->size = g->facts.size, c->classes = g->facts.classes;
+    g->find_batch = finds_batches(&b->options);
+    if (g->find_batch && g->facts.file[0]) {
+        return plb_fail(PLB_EINVAL, "--batch auto: %s is a file; --dim NAME=N gives its extents",
+                        word[MODEL]);
+    }
     if (g->facts.file[0]) c->size = c->classes = 0;
     PLB_TRY(remember_dims(c, b->options.dims));
     c->threads = atoll(word[THREADS]);
@@ -214,6 +235,24 @@ static bool count_up(const axis *axes, int *digit) {
         digit[i] = 0;
     }
     return false;
+}
+
+static plb_status add_group(plb_bench *b, const axis *axes, const int *digit, int first,
+                            int count) {
+    PLB_TRY(grow(&b->groups, &b->group_capacity, b->group_count + 1, sizeof *b->groups));
+    plb_group *group = &b->groups[b->group_count];
+    PLB_TRY(fill_group(b, axes, digit, group));
+    PLB_TRY(add_cases(b, group, first, count));
+    b->group_count++;
+    return PLB_OK;
+}
+
+// All stacks in one group; where batches are to be found, each in its own, as they may differ.
+static plb_status add_table(plb_bench *b, const axis *axes, const int *digit) {
+    int n = stack_count(b), each = finds_batches(&b->options) ? 1 : n;
+    for (int i = 0; i < n; i += each) PLB_TRY(add_group(b, axes, digit, i, each));
+    b->table_count++;
+    return PLB_OK;
 }
 
 plb_status plb_matrix_expand(plb_bench *b) {
@@ -237,11 +276,7 @@ plb_status plb_matrix_expand(plb_bench *b) {
     set_axis(&axes[REGION].words, &o->regions, "latency");
     set_axis(&axes[THREADS].words, &o->threads, "0");
     do {
-        PLB_TRY(grow(&b->groups, &b->group_capacity, b->group_count + 1, sizeof *b->groups));
-        plb_group *group = &b->groups[b->group_count];
-        PLB_TRY(fill_group(b, axes, digit, group));
-        PLB_TRY(add_cases(b, group));
-        b->group_count++;
+        PLB_TRY(add_table(b, axes, digit));
     } while (count_up(axes, digit));
     return PLB_OK;
 }

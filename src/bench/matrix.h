@@ -11,7 +11,8 @@
 
 // Cases that differ only in their stack and its settings.
 typedef struct plb_group {
-    plb_case c; // without a stack
+    plb_case c;      // without a stack
+    bool find_batch; // `--batch auto`: one case, until its batch is known
     plb_facts facts;
     int first, count;    // cases of the bench
     plb_batches batches; // while the group runs
@@ -31,7 +32,7 @@ struct plb_bench {
     plb_group *groups;
     int group_count, group_capacity;
     plb_bench_case *cases;
-    int case_count, case_capacity;
+    int case_count, case_capacity, table_count;
     plb_client reference; // plumb-ref, alive while facts and references are asked for
     plb_store *store;
     int64_t run_id, began_ns;
@@ -49,6 +50,9 @@ struct plb_bench {
 PLB_MUST_USE plb_status plb_matrix_expand(plb_bench *bench);
 // Starts plumb-ref unless it runs; a failure of it is one of ours.
 PLB_MUST_USE plb_status plb_bench_start_reference(plb_bench *bench);
+// Finds the batches of all groups that want theirs found, then joins groups of one table and batch,
+// so that they take turns. Cases may change places.
+PLB_MUST_USE plb_status plb_bench_find_batches(plb_bench *bench);
 // One group, all its starts.
 PLB_MUST_USE plb_status plb_group_run(plb_bench *bench, plb_group *group);
 void plb_bench_tell(plb_bench *bench, plb_bench_event_kind kind, const plb_bench_case *c,

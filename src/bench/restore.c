@@ -22,6 +22,8 @@ static void restore_results(const plb_measurement_row *row, plb_bench_case *c) {
     const char *kind = json_string_value(json_object_get(results, "kind"));
     if (json_is_integer(planned)) c->planned_bytes = json_integer_value(planned);
     if (json_is_number(iteration)) c->iteration_ns = json_number_value(iteration);
+    const json_t *search = json_object_get(results, "batch_search");
+    if (search) c->search_text = json_dumps(search, JSON_COMPACT);
     if (kind) snprintf(c->failure.kind, sizeof c->failure.kind, "%s", kind);
     json_decref(results);
 }

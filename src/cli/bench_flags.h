@@ -26,7 +26,7 @@ typedef struct plb_bench_flags {
         {PLB_BENCH_FLAG("device", STRING, device), .value = "LIST", .fallback = "cpu",      \
          .help = "cpu, cuda, cuda:N"},                                                      \
         {PLB_BENCH_FLAG("batch", STRING, batch), .value = "LIST",                           \
-         .help = "samples of an iteration; default: the model's"},                          \
+         .help = "samples of an iteration; default: the model's; auto: each stack's best"}, \
         {PLB_BENCH_FLAG("size", STRING, size), .value = "LIST",                             \
          .help = "height and width of the input; default: the model's"},                    \
         {PLB_BENCH_FLAG("dtype", STRING, dtype), .value = "LIST", .fallback = "f32",        \

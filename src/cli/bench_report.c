@@ -99,7 +99,7 @@ void plb_bench_print_plan(const plb_bench *b, const plb_bench_options *o) {
 // ---------------------------------------------------------------------------- tables
 // What differs between tables: everything but the stack, its settings.
 static bool same_table(const plb_bench_case *a, const plb_bench_case *b) {
-    return a->group == b->group;
+    return a->table == b->table;
 }
 
 static bool is_dim(const plb_setting *setting) {
@@ -109,8 +109,9 @@ static bool is_dim(const plb_setting *setting) {
 static void print_head(const plb_bench_case *c, bool verify) {
     const plb_case *k = &c->c;
     plb_print("\n%s %s  ", k->model, k->task);
-    if (k->size)
-        plb_print("batch %" PRId64 ", %" PRId64 "x%" PRId64 ", ", k->batch, k->size, k->size);
+    if (c->finds_batch) plb_print("batch auto, ");
+    if (k->size && !c->finds_batch) plb_print("batch %" PRId64 ", ", k->batch);
+    if (k->size) plb_print("%" PRId64 "x%" PRId64 ", ", k->size, k->size);
     for (int i = 0; i < k->setting_count; i++) { // extents of a file
         if (!is_dim(&k->settings[i])) continue;
         plb_print("%s %s, ", k->settings[i].key + strlen("dim."), k->settings[i].value);
@@ -129,8 +130,9 @@ static void print_head(const plb_bench_case *c, bool verify) {
     }
 }
 
-static void show_stack(const plb_case *c, char *out, size_t size) {
+static void show_stack(const plb_case *c, bool batch, char *out, size_t size) {
     int n = snprintf(out, size, "%s", c->stack);
+    if (batch) n += snprintf(out + n, size - (size_t)n, " batch %" PRId64, c->batch);
     for (int i = 0; i < c->setting_count && n > 0 && (size_t)n < size; i++) {
         if (is_dim(&c->settings[i])) continue;
         n +=
@@ -138,16 +140,23 @@ static void show_stack(const plb_case *c, char *out, size_t size) {
     }
 }
 
-// The fastest stack of ours that measured: what every ratio is against.
+static double compared_ns(const plb_bench_case *c) {
+    return c->finds_batch ? c->median_ns / (double)c->c.batch : c->median_ns;
+}
+
+// The first stack of ours that measured: what every ratio is against. Of batches that were found
+// it is the best of ours, and a sample's time, as they differ.
 static double floor_of(const plb_bench *b, const plb_bench_case *of) {
+    double floor = (double)NAN;
     for (int i = 0; i < plb_bench_case_count(b); i++) {
         const plb_bench_case *c = plb_bench_case_at(b, i);
         if (same_table(c, of) && !c->stack->folder && c->failure.outcome == PLB_OUTCOME_OK &&
             isfinite(c->median_ns)) {
-            return c->median_ns;
+            floor = fmin(floor, compared_ns(c));
+            if (!of->finds_batch) return floor;
         }
     }
-    return (double)NAN;
+    return floor;
 }
 
 static time_text show_known(int64_t ns) {
@@ -168,6 +177,30 @@ static void print_disturbance(const plb_bench_case *c) {
     }
 }
 
+// Why no larger batch than the one found.
+static void print_search(const plb_batch_search *s) {
+    const plb_batch_trial *largest = &s->trial[0], *failed = NULL;
+    for (int i = 0; i < s->count; i++) {
+        const plb_batch_trial *t = &s->trial[i];
+        if (t->outcome != PLB_OUTCOME_OK)
+            failed = t;
+        else if (t->batch > largest->batch)
+            largest = t;
+    }
+    plb_print("%-26s batch %" PRId64, "", s->found);
+    if (largest->batch > s->found) {
+        plb_print(": larger ones, up to %" PRId64 ", gain less than 2 %%", largest->batch);
+    }
+    if (failed) {
+        plb_print("%s %" PRId64 " is %s: %s", largest->batch > s->found ? ";" : ":", failed->batch,
+                  plb_outcome_name(failed->outcome), failed->reason);
+    } else if (s->stop == PLB_BATCH_TIME) {
+        plb_print("%s larger ones take longer than %.3g s an iteration",
+                  largest->batch > s->found ? ";" : ":", s->longest_ns / 1e9);
+    }
+    plb_print("\n");
+}
+
 static void print_time_row(const plb_bench *b, const plb_bench_case *c, const char *stack) {
     char interval[40] = "one start", ratio[16] = "-";
     double floor = floor_of(b, c);
@@ -175,13 +208,14 @@ static void print_time_row(const plb_bench *b, const plb_bench_case *c, const ch
         snprintf(interval, sizeof interval, "%.4g..%.4g%s", c->low_ns / 1e6, c->high_ns / 1e6,
                  " ms");
     }
-    if (isfinite(floor)) snprintf(ratio, sizeof ratio, "%.2f", c->median_ns / floor);
+    if (isfinite(floor)) snprintf(ratio, sizeof ratio, "%.2f", compared_ns(c) / floor);
     plb_print("%-26s %11s %17s %8s %10.4g %7" PRId64 " %9s %9s %9s %9s  %s\n", stack,
               show_ns(c->median_ns).text, interval, ratio, (double)c->c.batch * 1e9 / c->median_ns,
               c->warmup_iterations, show_known(c->load_ns).text, show_known(c->first_call_ns).text,
               show_known(c->compile_ns).text,
               c->peak_rss_bytes < 0 ? "unknown" : plb_show_bytes((double)c->peak_rss_bytes).text,
               c->proof.equal ? "EQUAL" : "-");
+    if (c->search) print_search(c->search);
     if (!c->steady) plb_print("%-26s never became steady in its warm-up\n", "");
     print_disturbance(c);
 }
@@ -200,7 +234,8 @@ static void list_checked(const plb_proof *p, char *out, size_t size) {
 
 static void print_row(const plb_bench *b, const plb_bench_case *c, bool verify) {
     char stack[128], checked[128];
-    show_stack(&c->c, stack, sizeof stack);
+    bool found = c->finds_batch && c->failure.outcome == PLB_OUTCOME_OK;
+    show_stack(&c->c, found, stack, sizeof stack);
     if (!c->ended) {
         plb_print("%-26s not reached\n", stack);
     } else if (c->failure.outcome != PLB_OUTCOME_OK) {
@@ -240,6 +275,15 @@ static void known_ms(plb_json *json, const char *key, int64_t ns) {
     plb_json_double(json, key, ns < 0 ? (double)NAN : (double)ns / 1e6);
 }
 
+// Null where the batch was given.
+static void write_search(plb_json *json, const plb_bench_case *c) {
+    json_t *search = c->search ? plb_batch_search_json(c->search) : NULL;
+    char *text = search ? json_dumps(search, JSON_COMPACT) : NULL;
+    plb_json_raw(json, "batch_search", text ? text : c->search_text);
+    free(text);
+    json_decref(search);
+}
+
 static void write_identity(plb_json *json, const plb_bench_case *c) {
     const plb_case *k = &c->c;
     plb_json_string(json, "id", c->hash.text);
@@ -248,6 +292,7 @@ static void write_identity(plb_json *json, const plb_bench_case *c) {
     plb_json_string(json, "stack", k->stack);
     plb_json_string(json, "device", k->device);
     plb_json_int(json, "batch", k->batch);
+    write_search(json, c);
     plb_json_int(json, "size", k->size);
     plb_json_string(json, "dtype", k->dtype);
     plb_json_int(json, "threads", k->threads);
