@@ -38,9 +38,11 @@ plb_status plb_dataset_get(const plb_dataset *set, int64_t i, plb_scratch *scrat
     if (i < 0 || i >= set->info.count)
         return plb_fail(PLB_EINVAL, "%s: sample %" PRId64 ": expected one of 0 to %" PRId64,
                         set->info.name, i, set->info.count - 1);
-    if (sample) PLB_TRY(set->ops->get(set, i, scratch, sample));
-    if (label) *label = set->ops->label(set, i);
-    return PLB_OK;
+    plb_scratch own = {0};
+    plb_status status = sample ? set->ops->get(set, i, scratch ? scratch : &own, sample) : PLB_OK;
+    plb_scratch_free(&own);
+    if (!status && label) *label = set->ops->label(set, i);
+    return status;
 }
 
 plb_status plb_dataset_majority(const plb_dataset *set, int64_t limit, double *out_share,

@@ -52,6 +52,8 @@ typedef struct plb_dataset_ops {
     const void *(*peek)(const plb_dataset *set, int64_t i);
     int64_t (*label)(const plb_dataset *set, int64_t i); // cheap: reads no sample
     void (*release)(plb_dataset *set);                   // what it owns beyond the arena, or NULL
+    // Asks for the memory that `get` will read, ahead of it. NULL function: nothing to ask for.
+    void (*prefetch)(const plb_dataset *set, int64_t i);
     // A hash of what the samples are made from (names, sizes and times of files), for the cache of
     // decoded sets. NULL function: the set is not worth a cache.
     plb_status (*source)(const plb_dataset *set, uint64_t *out_hash);
@@ -66,7 +68,8 @@ struct plb_dataset {
 PLB_API int64_t plb_dataset_elements(const plb_dataset *set); // C * H * W
 PLB_API size_t plb_dataset_sample_bytes(const plb_dataset *set);
 
-// Writes sample i and its label (either may be NULL). PLB_EINVAL when i is out of range.
+// Writes sample i and its label (either may be NULL). Without a scratch (NULL) buffers are made for
+// this call. PLB_EINVAL when i is out of range.
 PLB_API PLB_MUST_USE plb_status plb_dataset_get(const plb_dataset *set, int64_t i,
                                                 plb_scratch *scratch, void *sample, int64_t *label);
 

@@ -32,6 +32,11 @@ static void map_u8(const float *restrict table, const uint8_t *restrict from, in
     for (int64_t i = 0; i < count; i++) to[i] = table[from[i]];
 }
 
+static void map_u8_mirrored(const float *restrict table, const uint8_t *restrict from,
+                            int64_t count, float *restrict to) {
+    for (int64_t i = 0; i < count; i++) to[count - 1 - i] = table[from[i]];
+}
+
 static void map_f32(float mean, float std, const float *from, int64_t count, float *to) {
     for (int64_t i = 0; i < count; i++) to[i] = (from[i] - mean) / std;
 }
@@ -88,6 +93,12 @@ void plb_gather_sample(const plb_gather *gather, const void *sample, int64_t epo
         float *to = x + c * plane;
         if (!augment && gather->dtype == PLB_U8) {
             map_u8(gather->table[c], (const uint8_t *)from, plane, to);
+            continue;
+        }
+        if (gather->dtype == PLB_U8 && !at.dy && !at.dx) { // nothing is cut off
+            for (int64_t y = 0; y < height; y++)
+                (at.flip ? map_u8_mirrored : map_u8)(
+                    gather->table[c], (const uint8_t *)from + y * width, width, to + y * width);
             continue;
         }
         for (int64_t y = 0; y < height; y++) {

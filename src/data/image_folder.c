@@ -96,26 +96,21 @@ const char *plb_image_folder_path(const plb_dataset *set, int64_t i, char *text,
 
 static plb_status folder_get(const plb_dataset *set, int64_t i, plb_scratch *scratch,
                              void *sample) {
-    (void)scratch;
     const image_folder *self = (const image_folder *)set;
     const plb_dataset_info *info = &set->info;
+    const plb_fit fit = {.size = self->size, .resize_short = self->resize_short};
     char path[PATH_MAX];
-    plb_image image = {0};
-    plb_status status = PLB_OK;
+    plb_image image;
     plb_image_folder_path(set, i, path, sizeof path);
-    PLB_TRY(plb_image_read(path, NULL, &image));
-    if (self->size) status = plb_image_fit(&image, self->size, self->resize_short);
-    if (status) PLB_TRY_OUT(plb_fail_context(status, "%s", path));
+    PLB_TRY(plb_image_read_fit(path, &fit, scratch, &image));
     if (image.height != info->height || image.width != info->width)
-        PLB_TRY_OUT(plb_fail(PLB_EINVAL,
-                             "%s: expected %" PRId64 " x %" PRId64
-                             " pixels like the first picture, found %" PRId64 " x %" PRId64
-                             " (a size makes them equal)",
-                             path, info->width, info->height, image.width, image.height));
+        return plb_fail(PLB_EINVAL,
+                        "%s: expected %" PRId64 " x %" PRId64
+                        " pixels like the first picture, found %" PRId64 " x %" PRId64
+                        " (a size makes them equal)",
+                        path, info->width, info->height, image.width, image.height);
     plb_image_to_planes(&image, sample);
-out:
-    plb_image_free(&image);
-    return status;
+    return PLB_OK;
 }
 
 static int64_t folder_label(const plb_dataset *set, int64_t i) {

@@ -15,7 +15,7 @@
 #include "data/fit.h"
 
 static const size_t picture_limit_bytes = (size_t)64 << 20, all_limit_bytes = (size_t)16 << 30;
-enum { SYNSET_LENGTH = 9 }; // "n01440764"
+enum { PREFETCH_BYTES = 2048, SYNSET_LENGTH = 9 }; // "n01440764"
 
 typedef struct picture {
     const char *name;  // in the archive
@@ -158,34 +158,29 @@ static plb_status number_classes(picture_list *list, const char ***out_names, in
     return PLB_OK;
 }
 
-static plb_status decode(const image_tar *self, const picture *at, plb_image *out) {
-    char label[512];
-    snprintf(label, sizeof label, "%s: %s", self->pictures.path, at->name);
-    PLB_TRY(plb_image_decode(at->bytes, at->size_bytes, label, NULL, out));
-    plb_status status = self->size ? plb_image_fit(out, self->size, self->resize_short) : PLB_OK;
-    if (!status) return PLB_OK;
-    plb_image_free(out);
-    return plb_fail_context(status, "%s", label);
-}
-
 static plb_status tar_get(const plb_dataset *set, int64_t i, plb_scratch *scratch, void *sample) {
-    (void)scratch;
     const image_tar *self = (const image_tar *)set;
     const picture *at = &self->pictures.items[i];
-    plb_image image = {0};
-    PLB_TRY(decode(self, at, &image));
-    plb_status status = PLB_OK;
+    const plb_fit fit = {.size = self->size, .resize_short = self->resize_short};
+    plb_image image;
+    plb_status status =
+        plb_image_decode_fit(at->bytes, at->size_bytes, at->name, &fit, scratch, &image);
+    if (status) return plb_fail_context(status, "%s", self->pictures.path);
     if (image.height != set->info.height || image.width != set->info.width)
-        PLB_TRY_OUT(plb_fail(PLB_EINVAL,
-                             "%s: %s: expected %" PRId64 " x %" PRId64
-                             " pixels like the first picture, found %" PRId64 " x %" PRId64
-                             " (a size makes them equal)",
-                             self->pictures.path, at->name, set->info.width, set->info.height,
-                             image.width, image.height));
+        return plb_fail(PLB_EINVAL,
+                        "%s: %s: expected %" PRId64 " x %" PRId64
+                        " pixels like the first picture, found %" PRId64 " x %" PRId64
+                        " (a size makes them equal)",
+                        self->pictures.path, at->name, set->info.width, set->info.height,
+                        image.width, image.height);
     plb_image_to_planes(&image, sample);
-out:
-    plb_image_free(&image);
-    return status;
+    return PLB_OK;
+}
+
+static void tar_prefetch(const plb_dataset *set, int64_t i) {
+    const picture *at = &((const image_tar *)set)->pictures.items[i];
+    for (size_t k = 0; k < at->size_bytes && k < PREFETCH_BYTES; k += PLB_CACHE_LINE)
+        __builtin_prefetch(at->bytes + k);
 }
 
 static int64_t tar_label(const plb_dataset *set, int64_t i) {
@@ -204,8 +199,11 @@ static plb_status tar_source(const plb_dataset *set, uint64_t *out_hash) {
     return plb_source_add_file(self->pictures.path, out_hash);
 }
 
-static const plb_dataset_ops tar_ops = {
-    .get = tar_get, .label = tar_label, .release = tar_release, .source = tar_source};
+static const plb_dataset_ops tar_ops = {.get = tar_get,
+                                        .label = tar_label,
+                                        .release = tar_release,
+                                        .prefetch = tar_prefetch,
+                                        .source = tar_source};
 
 static plb_status read_pictures(picture_list *list, plb_data_split split) {
     list->arena = plb_arena_new();

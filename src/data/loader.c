@@ -115,6 +115,9 @@ static plb_status fill_sample(plb_loader *loader, worker *self, int64_t epoch, i
 
 // Shuffled samples lie anywhere in memory: the next one is asked for while this one is worked on.
 static void prefetch_sample(const plb_loader *loader, int64_t index) {
+    const plb_dataset_ops *ops = loader->set->ops;
+    if (ops->prefetch) ops->prefetch(loader->set, index);
+    if (!ops->peek) return;
     const char *sample = loader->set->ops->peek(loader->set, index);
     size_t size_bytes = plb_dataset_sample_bytes(loader->set);
     for (size_t i = 0; i < size_bytes && i < PREFETCH_BYTES; i += PLB_CACHE_LINE)
@@ -130,8 +133,7 @@ static plb_status fill_chunk(plb_loader *loader, worker *self, const chunk *part
     for (int64_t i = part->begin; i < part->end; i++) {
         if (atomic_load_explicit(&loader->stop, memory_order_relaxed)) break;
         int64_t index = order ? order[first + i] : first + i;
-        if (order && i + 1 < part->end && loader->set->ops->peek)
-            prefetch_sample(loader, order[first + i + 1]);
+        if (order && i + 1 < part->end) prefetch_sample(loader, order[first + i + 1]);
         *out_failed_at = i;
         PLB_TRY(fill_sample(loader, self, epoch, index, part->x + (size_t)i * loader->x_bytes,
                             part->y + i));

@@ -15,6 +15,10 @@ static int64_t half_of(int64_t excess) {
     return excess % 2 ? half + half % 2 : half;
 }
 
+void plb_resize_center(plb_resize *r, int64_t size) {
+    r->window = (plb_image_part){half_of(r->height - size), half_of(r->width - size), size, size};
+}
+
 plb_status plb_image_crop_center(const plb_image *from, int64_t height, int64_t width,
                                  plb_image *out) {
     *out = (plb_image){0};

@@ -4,6 +4,7 @@
 #ifndef PLB_DATA_TRANSFORM_H
 #define PLB_DATA_TRANSFORM_H
 
+#include "data/dataset.h"
 #include "io/image.h"
 #include "plumb/tensor.h"
 
@@ -18,6 +19,25 @@ PLB_API PLB_MUST_USE plb_status plb_image_resize_short(const plb_image *from, in
 // The middle; PLB_EINVAL where the picture is smaller: CenterCrop((height, width)).
 PLB_API PLB_MUST_USE plb_status plb_image_crop_center(const plb_image *from, int64_t height,
                                                       int64_t width, plb_image *out);
+
+// A resize of which a window is wanted: from_height x from_width to height x width, cut to window.
+typedef struct plb_resize {
+    int64_t from_height, from_width, height, width;
+    plb_image_part window; // of the result
+} plb_resize;
+
+// The resize of plb_image_resize_short, its window everything; size is from 1 to INT32_MAX.
+PLB_API plb_resize plb_resize_short(int64_t height, int64_t width, int64_t size);
+// Puts the window size x size in the middle, as plb_image_crop_center does.
+PLB_API void plb_resize_center(plb_resize *r, int64_t size);
+// Which part of the picture the window is made of; all of it where no such resize can be.
+PLB_API plb_image_part plb_resize_needs(const plb_resize *r);
+// The window of the resized picture, of which `from` holds the part `at`, which covers what is
+// needed. The pixels are those of resizing everything and cropping then. With a scratch `out` lies
+// in its slot 2, and slot 1 is used too; without (NULL) it is the caller's to free.
+PLB_API PLB_MUST_USE plb_status plb_image_resize_part(const plb_image *from,
+                                                      const plb_image_part *at, const plb_resize *r,
+                                                      plb_scratch *scratch, plb_image *out);
 
 typedef struct plb_normalization {
     float mean[3], std[3]; // of values from 0 to 1, red first

@@ -147,44 +147,19 @@ uint32_t plb_voc_classes(const plb_dataset *set, int64_t i) {
     return ((const voc_set *)set)->samples[i].classes;
 }
 
-static plb_status cut(plb_image *image, const plb_voc_object *box, const char *path) {
-    plb_image out = {0};
-    int64_t width = box->right - box->left, height = box->bottom - box->top;
-    if (box->right > image->width || box->bottom > image->height)
-        return plb_fail(PLB_EINVAL,
-                        "%s: expected %" PRId64 " x %" PRId64
-                        " pixels or more, as annotated, found %" PRId64 " x %" PRId64,
-                        path, box->right, box->bottom, image->width, image->height);
-    PLB_TRY(plb_image_new(height, width, &out));
-    for (int64_t y = 0; y < height; y++)
-        memcpy(out.pixels + y * width * 3,
-               image->pixels + ((box->top + y) * image->width + box->left) * 3, (size_t)width * 3);
-    plb_image_free(image);
-    *image = out;
-    return PLB_OK;
-}
-
 static plb_status voc_get(const plb_dataset *set, int64_t i, plb_scratch *scratch, void *sample) {
-    (void)scratch;
     const voc_set *self = (const voc_set *)set;
+    const plb_voc_object *object = &self->samples[i].object;
+    const plb_image_part box = {object->top, object->left, object->bottom - object->top,
+                                object->right - object->left};
+    const int64_t size = set->info.height;
+    const plb_fit fit = {size, size, self->form == PLB_VOC_CROPS ? &box : NULL};
     char path[PATH_MAX];
-    plb_image image = {0}, resized = {0};
-    int64_t size = set->info.height;
-    plb_status status;
+    plb_image image;
     plb_voc_path(set, i, path, sizeof path);
-    PLB_TRY(plb_image_read(path, NULL, &image));
-    if (self->form == PLB_VOC_CROPS) {
-        PLB_TRY_OUT(cut(&image, &self->samples[i].object, path));
-        PLB_TRY_OUT(plb_image_resize(&image, size, size, &resized));
-    } else {
-        PLB_TRY_OUT(plb_image_fit(&image, size, size));
-        resized = image, image = (plb_image){0};
-    }
-    plb_image_to_planes(&resized, sample);
-out:
-    plb_image_free(&image);
-    plb_image_free(&resized);
-    return status;
+    PLB_TRY(plb_image_read_fit(path, &fit, scratch, &image));
+    plb_image_to_planes(&image, sample);
+    return PLB_OK;
 }
 
 static int64_t voc_label(const plb_dataset *set, int64_t i) {

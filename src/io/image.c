@@ -39,16 +39,38 @@ void plb_image_free(plb_image *image) {
     *image = (plb_image){0};
 }
 
-plb_status plb_image_decode(const void *bytes, size_t size_bytes, const char *label,
-                            const plb_image_limits *limits, plb_image *out) {
-    *out = (plb_image){0};
-    if (size_bytes >= 2 && memcmp(bytes, "\xff\xd8", 2) == 0) {
-        return plb_jpeg_decode(bytes, size_bytes, label, limits, out);
-    }
+// Moves pixels that were allocated to where the sink wants them.
+static plb_status move_into(const plb_image_sink *sink, const char *label, plb_image *image) {
+    const size_t size_bytes = (size_t)(image->height * image->width) * 3;
+    if (!sink->room) return PLB_OK;
+    uint8_t *to = sink->room(sink->context, size_bytes);
+    if (to) memcpy(to, image->pixels, size_bytes);
+    const plb_image moved = {to, image->height, image->width};
+    plb_image_free(image);
+    if (!to) return plb_fail(PLB_ENOMEM, "%s: no memory for its pixels", label);
+    *image = moved;
+    return PLB_OK;
+}
+
+plb_status plb_image_decode_part(const void *bytes, size_t size_bytes, const char *label,
+                                 const plb_image_limits *limits, const plb_image_sink *sink,
+                                 plb_image_part *out_part, plb_image *out) {
+    *out = (plb_image){0}, *out_part = (plb_image_part){0};
+    if (size_bytes >= 2 && memcmp(bytes, "\xff\xd8", 2) == 0)
+        return plb_jpeg_decode_part(bytes, size_bytes, label, limits, sink, out_part, out);
     if (size_bytes >= 8 && memcmp(bytes, "\x89PNG\r\n\x1a\n", 8) == 0) {
-        return plb_png_decode(bytes, size_bytes, label, limits, out);
+        PLB_TRY(plb_png_decode(bytes, size_bytes, label, limits, out));
+        *out_part = (plb_image_part){0, 0, out->height, out->width};
+        return move_into(sink, label, out);
     }
     return plb_fail(PLB_EUNSUPPORTED, "%s: expected a JPEG or PNG file, found neither", label);
+}
+
+plb_status plb_image_decode(const void *bytes, size_t size_bytes, const char *label,
+                            const plb_image_limits *limits, plb_image *out) {
+    const plb_image_sink plain = {0};
+    plb_image_part whole;
+    return plb_image_decode_part(bytes, size_bytes, label, limits, &plain, &whole, out);
 }
 
 plb_status plb_image_read(const char *path, const plb_image_limits *limits, plb_image *out) {

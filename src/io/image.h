@@ -42,6 +42,35 @@ PLB_API PLB_MUST_USE plb_status plb_png_decode(const void *bytes, size_t size_by
                                                const char *label, const plb_image_limits *limits,
                                                plb_image *out);
 
+// A rectangle of pixels.
+typedef struct plb_image_part {
+    int64_t top, left, height, width;
+} plb_image_part;
+
+// What becomes of a picture while it is decoded.
+typedef struct plb_image_sink {
+    // Told height and width, says which part is wanted. NULL: everything.
+    plb_image_part (*choose)(void *context, int64_t height, int64_t width);
+    // Where the pixels go: at least as many bytes, the sink's own, or NULL (no memory). NULL: they
+    // are allocated, for plb_image_free.
+    void *(*room)(void *context, size_t size_bytes);
+    void *context;
+} plb_image_sink;
+
+// The same, of the part that the sink wants: `out` holds *out_part, which covers it, with the
+// pixels that decoding the whole picture gives. JPEG alone saves work by it; of other pictures, and
+// where the part does not lie inside, *out_part is everything.
+PLB_API PLB_MUST_USE plb_status plb_image_decode_part(const void *bytes, size_t size_bytes,
+                                                      const char *label,
+                                                      const plb_image_limits *limits,
+                                                      const plb_image_sink *sink,
+                                                      plb_image_part *out_part, plb_image *out);
+PLB_API PLB_MUST_USE plb_status plb_jpeg_decode_part(const void *bytes, size_t size_bytes,
+                                                     const char *label,
+                                                     const plb_image_limits *limits,
+                                                     const plb_image_sink *sink,
+                                                     plb_image_part *out_part, plb_image *out);
+
 // The palette's indices of a PNG, which in masks are the classes. PLB_EUNSUPPORTED for a PNG
 // without a palette; else as above. out is the caller's to free.
 typedef struct plb_index_image {

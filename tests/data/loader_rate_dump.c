@@ -16,7 +16,7 @@
 #include "data/loader.h"
 #include "data/registry.h"
 
-enum { ROUNDS = 7, MOST = 8192 };
+enum { ROUNDS = 7, MOST = 8192, ROW_BYTES = 1 << 16 };
 
 static struct {
     uint8_t *bytes;
@@ -38,7 +38,8 @@ static plb_status keep(void *context, const char *name, const uint8_t *bytes, si
     return PLB_OK;
 }
 
-static void decode(const uint8_t *bytes, size_t size_bytes, uint8_t *row) {
+// Four rows a call, which is more than libjpeg-turbo hands out at once.
+static void decode(const uint8_t *bytes, size_t size_bytes, uint8_t *rows) {
     struct jpeg_decompress_struct d;
     struct jpeg_error_mgr errors;
     d.err = jpeg_std_error(&errors);
@@ -47,21 +48,25 @@ static void decode(const uint8_t *bytes, size_t size_bytes, uint8_t *row) {
     jpeg_read_header(&d, TRUE);
     d.out_color_space = JCS_RGB;
     jpeg_start_decompress(&d);
-    while (d.output_scanline < d.output_height) jpeg_read_scanlines(&d, &row, 1);
+    while (d.output_scanline < d.output_height) {
+        JSAMPROW row[4];
+        for (int i = 0; i < 4; i++) row[i] = rows + i * ROW_BYTES;
+        jpeg_read_scanlines(&d, row, 4);
+    }
     jpeg_finish_decompress(&d);
     jpeg_destroy_decompress(&d);
 }
 
 static double alone_s(void) {
-    uint8_t *row = plb_alloc(1 << 16);
+    uint8_t *rows = plb_alloc(4 * ROW_BYTES);
     double best = 1e9;
     for (int r = 0; r < ROUNDS; r++) {
         double begin = processor_s();
-        for (int i = 0; i < count; i++) decode(pictures[i].bytes, pictures[i].size_bytes, row);
+        for (int i = 0; i < count; i++) decode(pictures[i].bytes, pictures[i].size_bytes, rows);
         double spent = processor_s() - begin;
         best = spent < best ? spent : best;
     }
-    plb_free(row);
+    plb_free(rows);
     return best;
 }
 

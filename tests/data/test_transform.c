@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <stdio.h> // jpeglib.h needs it
+//
+#include <jpeglib.h>
+
+#include "base/file.h"
 #include "check.h"
+#include "data/fit.h"
+#include "data/resize_kernel.h"
 #include "data/transform.h"
 #include "faults.h"
 #include "io/golden.h"
 
-static int compared, other_pixels;
+static int compared, other_pixels, smaller_parts;
 
 static void check_values(const golden *g, const plb_image *crop) {
     plb_shape shape = plb_shape_of(2, 3, 224, 224);
@@ -50,6 +57,55 @@ static void check_transforms(const golden *g) {
     plb_image_free(&resized);
     plb_image_free(&square);
     plb_image_free(&crop);
+}
+
+typedef struct asked {
+    plb_resize resize;
+    int64_t size;
+} asked;
+
+static plb_image_part choose_middle(void *context, int64_t height, int64_t width) {
+    asked *a = context;
+    a->resize = plb_resize_short(height, width, a->size + a->size / 7);
+    plb_resize_center(&a->resize, a->size);
+    return plb_resize_needs(&a->resize);
+}
+
+// Decoding the part that the middle of the resized picture needs gives what decoding, resizing and
+// cropping all of it gives; check_transforms holds the latter to torchvision's pixels.
+static void check_part(const golden *g) {
+    static const int64_t sizes[] = {1, 7, 32, 100, 224, 300};
+    plb_image image, resized, crop, part, same;
+    uint8_t *bytes;
+    size_t size_bytes;
+    CHECK_OK(plb_file_read(g->path, 1 << 26, &bytes, &size_bytes));
+    CHECK_OK(plb_image_decode(bytes, size_bytes, g->name, NULL, &image));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        asked a = {.size = sizes[i]};
+        plb_image_part at;
+        CHECK_OK(plb_image_resize_short(&image, a.size + a.size / 7, &resized));
+        CHECK_OK(plb_image_crop_center(&resized, a.size, a.size, &crop));
+        const plb_image_sink sink = {.choose = choose_middle, .context = &a};
+        CHECK_OK(plb_image_decode_part(bytes, size_bytes, g->name, NULL, &sink, &at, &part));
+        if (!a.resize.height) choose_middle(&a, image.height, image.width); // a PNG: not asked
+        smaller_parts += part.height < image.height || part.width < image.width;
+        CHECK_OK(plb_image_resize_part(&part, &at, &a.resize, NULL, &same));
+        CHECK(same.height == a.size && same.width == a.size);
+        CHECK_SAY(!memcmp(same.pixels, crop.pixels, (size_t)(a.size * a.size) * 3), "%s to %d",
+                  g->name, (int)a.size);
+        plb_image_free(&resized);
+        plb_image_free(&crop);
+        plb_image_free(&part);
+        plb_image_free(&same);
+    }
+    plb_image_free(&image);
+    plb_free(bytes);
+}
+
+static void parts_are_as_from_everything(void) {
+    smaller_parts = 0;
+    CHECK(golden_for_each(NULL, check_part) == 40);
+    CHECK(smaller_parts > 0);
 }
 
 static void small_pictures_grow_as_in_torchvision(void) {
@@ -128,10 +184,165 @@ static plb_status resize_one(void *context) {
 }
 
 static void no_memory_is_an_answer(void) {
-    CHECK(fault_every_allocation(resize_one, NULL) == 10);
+    CHECK(fault_every_allocation(resize_one, NULL) >= 10); // 12 where weights are split
+}
+
+// A JPEG of noise and stripes, `across` x `down` luma samples to a chroma sample. The bytes are
+// libjpeg's to allocate, the caller's to free().
+static unsigned long encode(unsigned char **out, int width, int height, int across, int down,
+                            bool progressive) {
+    struct jpeg_compress_struct c;
+    struct jpeg_error_mgr errors;
+    unsigned long size_bytes = 0;
+    uint8_t row[3 * 512];
+    uint32_t state = 1;
+    JSAMPROW rows[1] = {row};
+    *out = NULL;
+    c.err = jpeg_std_error(&errors);
+    jpeg_create_compress(&c);
+    jpeg_mem_dest(&c, out, &size_bytes);
+    c.image_width = (JDIMENSION)width, c.image_height = (JDIMENSION)height;
+    c.input_components = 3, c.in_color_space = JCS_RGB;
+    jpeg_set_defaults(&c);
+    c.comp_info[0].h_samp_factor = across, c.comp_info[0].v_samp_factor = down;
+    if (progressive) jpeg_simple_progression(&c);
+    jpeg_start_compress(&c, TRUE);
+    for (int y = 0; y < height; y++) {
+        for (int x = 0; x < 3 * width; x++) {
+            state = state * 1664525 + 1013904223;
+            row[x] = (uint8_t)((state >> 25) + (unsigned)(x / 3 * 5 + y * 3) % 128);
+        }
+        jpeg_write_scanlines(&c, rows, 1);
+    }
+    jpeg_finish_compress(&c);
+    jpeg_destroy_compress(&c);
+    return size_bytes;
+}
+
+static plb_image_part choose_fixed(void *context, int64_t height, int64_t width) {
+    (void)height, (void)width;
+    return *(const plb_image_part *)context;
+}
+
+static void check_fixed(const uint8_t *bytes, size_t size_bytes, const plb_image *whole,
+                        plb_image_part wanted, const char *name) {
+    plb_image_part at;
+    plb_image part;
+    const plb_image_sink sink = {.choose = choose_fixed, .context = &wanted};
+    CHECK_OK(plb_image_decode_part(bytes, size_bytes, name, NULL, &sink, &at, &part));
+    if (!part.pixels) return;
+    CHECK(at.top <= wanted.top && at.left <= wanted.left);
+    CHECK(at.top + at.height >= wanted.top + wanted.height);
+    CHECK(at.left + at.width >= wanted.left + wanted.width);
+    CHECK(part.height == at.height && part.width == at.width);
+    bool same = true;
+    for (int64_t y = wanted.top; y < wanted.top + wanted.height; y++)
+        same &=
+            !memcmp(part.pixels + ((y - at.top) * part.width + wanted.left - at.left) * 3,
+                    whole->pixels + (y * whole->width + wanted.left) * 3, (size_t)wanted.width * 3);
+    CHECK_SAY(same, "%s: %d x %d at row %d, column %d", name, (int)wanted.height, (int)wanted.width,
+              (int)wanted.top, (int)wanted.left);
+    plb_image_free(&part);
+}
+
+// Chroma is interpolated over block borders: whatever the sampling, a part's pixels are those of
+// the whole.
+static void parts_of_any_sampling_are_exact(void) {
+    static const int samplings[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {4, 2}};
+    enum { WIDTH = 301, HEIGHT = 219 };
+    uint32_t state = 7;
+    for (int k = 0; k < 12; k++) {
+        const int *sampling = samplings[k / 2];
+        char name[64];
+        unsigned char *bytes;
+        size_t size_bytes = encode(&bytes, WIDTH, HEIGHT, sampling[0], sampling[1], k % 2);
+        plb_image whole;
+        snprintf(name, sizeof name, "%d x %d%s", sampling[0], sampling[1],
+                 k % 2 ? ", progressive" : "");
+        CHECK_OK(plb_image_decode(bytes, size_bytes, name, NULL, &whole));
+        for (int i = 0; i < 40; i++) {
+            int at[4];
+            for (int j = 0; j < 4; j++) at[j] = (int)((state = state * 1664525 + 1013904223) >> 9);
+            plb_image_part wanted = {.top = at[0] % HEIGHT, .left = at[1] % WIDTH};
+            wanted.height = 1 + at[2] % (HEIGHT - wanted.top);
+            wanted.width = 1 + at[3] % (WIDTH - wanted.left);
+            check_fixed(bytes, size_bytes, &whole, wanted, name);
+        }
+        plb_image_free(&whole);
+        free(bytes);
+    }
+}
+
+// What lies below a part is not decoded, but a file that ends in it is still found out.
+static void a_file_cut_below_the_part_is_refused(void) {
+    unsigned char *bytes;
+    size_t size_bytes = encode(&bytes, 301, 219, 2, 2, false);
+    plb_image_part wanted = {0, 0, 16, 16}, at;
+    const plb_image_sink sink = {.choose = choose_fixed, .context = &wanted};
+    plb_image part;
+    for (size_t cut = 1; cut < 1000; cut += 111) {
+        CHECK_FAILS(
+            PLB_EINVAL, "found the file's end",
+            plb_image_decode_part(bytes, size_bytes - 2 - cut, "cut", NULL, &sink, &at, &part));
+        CHECK(!part.pixels);
+    }
+    wanted = (plb_image_part){200, 0, 20, 16}; // not inside: everything
+    CHECK_OK(plb_image_decode_part(bytes, size_bytes, "past", NULL, &sink, &at, &part));
+    CHECK(at.height == 219 && at.width == 301 && part.height == 219);
+    plb_image_free(&part);
+    free(bytes);
+}
+
+static void planes_are_split_for_any_count(void) {
+    uint8_t pixels[3 * 70], planes[3 * 70];
+    for (size_t i = 0; i < sizeof pixels; i++) pixels[i] = (uint8_t)(i * 7 % 251);
+    for (int64_t count = 1; count <= 70; count++) {
+        const plb_image image = {pixels, 1, count};
+        plb_image_to_planes(&image, planes);
+        bool right = true;
+        for (int64_t i = 0; i < count; i++)
+            for (int64_t c = 0; c < 3; c++) right &= planes[c * count + i] == pixels[3 * i + c];
+        CHECK_SAY(right, "%d pixels", (int)count);
+    }
+}
+
+// The kernels for AVX2 against those in plain C, row by row and column by column.
+static void plain_kernels_agree(void) {
+#if defined(__x86_64__)
+    enum { ROWS = 2, OUT = 9, TAPS = 4, WIDTH = 40 };
+    uint8_t from[ROWS * WIDTH * 3], plain[ROWS][OUT * 3], fast[ROWS][OUT * 3];
+    int64_t first[OUT], count[OUT];
+    int32_t weights[OUT * TAPS];
+    int16_t high[OUT * TAPS], low[OUT * TAPS];
+    if (!__builtin_cpu_supports("avx2")) return;
+    for (size_t i = 0; i < sizeof from; i++)
+        from[i] = (uint8_t)(i * i * 31 % 256 | (i % 5 ? 0 : 255));
+    for (int x = 0; x < OUT; x++) {
+        const int32_t w[TAPS] = {x * 100003, 2000000 - x * 100003, 2194304, 0};
+        first[x] = 3 * x, count[x] = 3;
+        memcpy(weights + x * TAPS, w, sizeof w);
+    }
+    for (int i = 0; i < OUT * TAPS; i++) {
+        high[i] = (int16_t)(weights[i] >> PLB_RESIZE_LOW_BITS);
+        low[i] = (int16_t)(weights[i] & ((1 << PLB_RESIZE_LOW_BITS) - 1));
+    }
+    const plb_resize_filter f = {OUT, TAPS, first, count, weights, high, low};
+    plb_resize_rows_avx2(fast[0], sizeof fast[0], from, WIDTH * 3, &f);
+    for (int y = 0; y < ROWS; y++) plb_resize_row_plain(plain[y], from + y * WIDTH * 3, &f);
+    CHECK(!memcmp(plain, fast, sizeof plain));
+    uint8_t a[WIDTH * 3], b[WIDTH * 3];
+    plb_resize_column_plain(a, from, WIDTH * 3, (int32_t[]){1500000, 2694304}, 2, WIDTH * 3);
+    plb_resize_column_avx2(b, from, WIDTH * 3, (int32_t[]){1500000, 2694304}, 2, WIDTH * 3);
+    CHECK(!memcmp(a, b, sizeof a));
+#endif
 }
 
 static const check_test tests[] = {
+    {"parts are as from everything", parts_are_as_from_everything},
+    {"parts of any sampling are exact", parts_of_any_sampling_are_exact},
+    {"planes are split for any count", planes_are_split_for_any_count},
+    {"plain kernels agree", plain_kernels_agree},
+    {"a file cut below the part is refused", a_file_cut_below_the_part_is_refused},
     {"small pictures grow as in torchvision", small_pictures_grow_as_in_torchvision},
     {"photos shrink as in torchvision", photos_shrink_as_in_torchvision},
     {"sides that stay are not touched", sides_that_stay_are_not_touched},
