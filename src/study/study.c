@@ -37,7 +37,7 @@ out:
 
 void plb_study_free(plb_study *s) {
     if (!s) return;
-    plb_client_stop(&s->client);
+    plb_study_stop_clients(s);
     plb_client_stop(&s->reference);
     for (int split = 0; split < 2; split++) plb_dataset_free(s->sets[split]);
     if (s->has_fingerprint) plb_fingerprint_free(&s->fingerprint);

@@ -18,6 +18,14 @@ typedef struct plb_study_inputs {
     size_t x_offset[2], y_offset[2];
 } plb_study_inputs;
 
+enum { PLB_STUDY_PARKED = 8 };
+
+// A worker that waits for the next seed of its stack.
+typedef struct plb_parked_client {
+    plb_client client;
+    char key[160];
+} plb_parked_client;
+
 // The bytes that a tensor takes there: each begins on a cache line.
 size_t plb_study_padded(size_t bytes);
 
@@ -30,6 +38,10 @@ struct plb_study {
     plb_client reference;
     plb_client client; // the stack that runs now
     char client_key[160];
+    // Workers of the part that is trained now: seeds of stacks take turns, so that a machine that
+    // changes does so to all, and starting a worker may take longer than an epoch.
+    plb_parked_client parked[PLB_STUDY_PARKED];
+    const plb_study_part *parked_of;
     plb_study_item *items;
     size_t count, done;
     plb_store *store;
@@ -55,6 +67,8 @@ PLB_MUST_USE plb_status plb_study_weights(plb_study *s, const plb_facts *facts, 
 // Makes s->client the worker of the item's stack, device and threads. A stack that is not
 // installed, or cannot start, ends in s->client.failure and PLB_EBROKEN.
 PLB_MUST_USE plb_status plb_study_client(plb_study *s, const plb_study_item *item);
+// Ends s->client and all that are parked.
+void plb_study_stop_clients(plb_study *s);
 // Sends `load`; optimizer NULL for inference.
 PLB_MUST_USE plb_status plb_study_load(plb_study *s, const plb_study_item *item,
                                        const plb_facts *facts, const char *weights,

@@ -69,16 +69,64 @@ plb_status plb_study_weights(plb_study *s, const plb_facts *f, int64_t seed, cha
 }
 
 // ---------------------------------------------------------------------------- the stack
+static void stop_parked(plb_study *s) {
+    for (int i = 0; i < PLB_STUDY_PARKED; i++) {
+        plb_client_stop(&s->parked[i].client);
+        s->parked[i] = (plb_parked_client){0};
+    }
+}
+
+void plb_study_stop_clients(plb_study *s) {
+    plb_client_stop(&s->client);
+    s->client = (plb_client){0};
+    stop_parked(s);
+}
+
+// Whether the stack of s->client has another seed to train, and what it holds may stay in memory.
+static bool worth_parking(const plb_study *s, const plb_study_item *next) {
+    return s->parked_of == next->part && next->part->kind == PLB_PART_TRAIN &&
+           next->part->seeds.count > 1 && usable(&s->client) &&
+           plb_usage_memory_available() > 4 * s->client.peak_rss_bytes;
+}
+
+// Lets s->client go: to a free place, or for good.
+static void park(plb_study *s, const plb_study_item *next) {
+    for (int i = 0; i < PLB_STUDY_PARKED && worth_parking(s, next); i++) {
+        plb_parked_client *place = &s->parked[i];
+        if (place->client.stack) continue;
+        place->client = s->client;
+        snprintf(place->key, sizeof place->key, "%s", s->client_key);
+        s->client = (plb_client){0};
+        return;
+    }
+    plb_client_stop(&s->client);
+    s->client = (plb_client){0};
+}
+
+static bool unpark(plb_study *s, const char *key) {
+    for (int i = 0; i < PLB_STUDY_PARKED; i++) {
+        plb_parked_client *place = &s->parked[i];
+        if (!place->client.stack || strcmp(place->key, key) != 0) continue;
+        s->client = place->client;
+        *place = (plb_parked_client){0};
+        return true;
+    }
+    return false;
+}
+
 plb_status plb_study_client(plb_study *s, const plb_study_item *item) {
     char key[160];
     const plb_stack *stack = NULL;
     snprintf(key, sizeof key, "%s %s %" PRId64, item->stack, item->device, item->threads);
-    if (usable(&s->client) && !strcmp(key, s->client_key)) {
+    if (s->parked_of != item->part) stop_parked(s);
+    bool stays = usable(&s->client) && !strcmp(key, s->client_key);
+    if (!stays) park(s, item);
+    s->parked_of = item->part;
+    if (stays || unpark(s, key)) {
+        snprintf(s->client_key, sizeof s->client_key, "%s", key);
         s->client.failure = (plb_failure){0};
         return PLB_OK;
     }
-    plb_client_stop(&s->client);
-    s->client = (plb_client){0};
     if (plb_stacks_get(&s->stacks, item->stack, &stack))
         return plb_failure_set(&s->client.failure, PLB_OUTCOME_REFUSED,
                                "%s is not installed on this machine", item->stack);
