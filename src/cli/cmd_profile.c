@@ -14,12 +14,13 @@
 #include "base/folder.h"
 #include "cli/cli.h"
 #include "cli/profile_show.h"
+#include "probe/counted.h"
 #include "probe/kept.h"
 #include "probe/kernel_name.h"
 
 typedef struct profile_flags {
     plb_profile_flags show;
-    const char *graph_nodes, *trace, *save, *output, *window;
+    const char *graph_nodes, *trace, *save, *output, *window, *counters;
     int64_t trace_mib, sample_ms, block_ms, pid;
     double delay_s, limit_s;
     bool api, ranges, cost, strict, host_only;
@@ -42,6 +43,8 @@ static const plb_flag flags[] = {
     {FLAG("cost", SWITCH, cost), .help = "record every other block of time: what does it cost?"},
     {FLAG("cost-block", INT, block_ms), .value = "MS", .min = 10, .max = 60000, .fallback = "400",
      .help = "length of such a block"},
+    {FLAG("counters", STRING, counters), .value = "LIST",
+     .help = "flops, cores, tensor, dram, l2: count in hardware; slow, and without times"},
     {FLAG("trace", FILE, trace), .value = "FILE",
      .help = "write every record for ui.perfetto.dev, as Chrome's trace format"},
     {FLAG("trace-limit", INT, trace_mib), .value = "MIB", .min = 1, .max = 1 << 20,
@@ -96,9 +99,22 @@ typedef struct job {
     plb_command_result run;
 } job;
 
+// Counters run kernels again and again, so that nothing else can be told of such a run.
+static plb_status check_counters(const profile_flags *f, uint32_t *asked) {
+    *asked = 0;
+    if (!f->counters) return PLB_OK;
+    if (f->api || f->ranges || f->cost || f->trace || f->host_only || f->delay_s > 0 ||
+        f->limit_s > 0)
+        return plb_fail(PLB_EINVAL, "--counters tells no times: without --api, --ranges, --cost, "
+                                    "--trace, --delay, --time-limit and --host-only");
+    return plb_counted_parse(f->counters, asked);
+}
+
 // What can fail without having run anything, first.
 static plb_status prepare(job *j) {
     const profile_flags *f = j->flags;
+    uint32_t asked;
+    PLB_TRY(check_counters(f, &asked));
     j->command = plb_alloc_array((size_t)j->call->operand_count + 1, sizeof *j->command);
     if (!j->command) return plb_fail(PLB_ENOMEM, "out of memory for a command");
     memcpy(j->command, j->call->operands, (size_t)j->call->operand_count * sizeof *j->command);
@@ -121,6 +137,9 @@ static plb_status prepare(job *j) {
              strcmp(f->window, "all") == 0 ? "" : "program,",
              f->trace ? (long long)f->trace_mib << 20 : 0LL, (long long)(1e3 * f->delay_s),
              (long long)(1e3 * f->limit_s));
+    if (asked)
+        snprintf(j->words + strlen(j->words), sizeof j->words - strlen(j->words), ",counters=%u",
+                 (unsigned)asked);
     if (f->cost)
         snprintf(j->words + strlen(j->words), sizeof j->words - strlen(j->words), ",cost=%lld",
                  (long long)f->block_ms);

@@ -99,8 +99,8 @@ static int64_t lost_of(const plb_profile *p) {
 
 // Whether one was recorded with a word that the other lacks; sizes of traces do not matter.
 static bool words_differ(const char *a, const char *b) {
-    static const char *const compared[] = {"host",     "calls,", "ranges,", "graphs,",
-                                           "program,", "cost=",  "delay=",  "limit="};
+    static const char *const compared[] = {"host",  "calls,", "ranges,", "graphs,",  "program,",
+                                           "cost=", "delay=", "limit=",  "counters="};
     for (size_t i = 0; i < sizeof compared / sizeof *compared; i++) {
         const char *in_a = strstr(a, compared[i]), *in_b = strstr(b, compared[i]);
         if (!in_a != !in_b) return true;

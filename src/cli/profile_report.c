@@ -234,6 +234,16 @@ static void print_probe(const plb_profile_report *r) {
     for (int i = 0; i < p->problems; i++) plb_print("\nNot read: %s\n", p->problem[i]);
 }
 
+static const char *const counted_titles[PLB_COUNTED_TOTALS] = {
+    "on ordinary cores (f32, f64)", "  on tensor cores", "  DRAM", "  L2"};
+static const char *const counted_units[PLB_COUNTED_TOTALS] = {"flop", "flop", "B", "B"};
+
+static bool was_asked(const plb_profile *p, int total) {
+    for (int i = 0; i < p->counteds; i++)
+        if (p->counted[i].asked & 1u << total) return true;
+    return false;
+}
+
 static void print_empty(const plb_profile_report *r) {
     char why[320];
     plb_print("\nNo work on a CUDA device was seen");
@@ -250,13 +260,55 @@ static void print_steps(const plb_profile_report *r) {
         plb_print("; its energy is unknown: the cards were looked at too seldom (--sample)\n");
 }
 
+// What counters say; times are not known then.
+static void print_counted(const plb_profile_report *r) {
+    const plb_profile *p = r->profile;
+    for (int i = 0; i < p->counteds; i++) {
+        const plb_counted *c = &p->counted[i];
+        plb_print("\nCounters of the device (%s) in process %d: %" PRId64 " launches, each run "
+                  "%" PRId64 " times to count all\n ",
+                  c->chip, c->pid, c->launches, c->passes);
+        for (int t = 0; t < PLB_COUNTED_TOTALS; t++)
+            if (c->asked & 1u << t)
+                plb_print(" %s %s%s", counted_titles[t], plb_show_count(c->total[t]).text,
+                          counted_units[t]);
+        plb_print("\n");
+        if (c->uncounted)
+            plb_print("  %" PRId64 " launches could not be counted: of graphs, or in a further "
+                      "context\n",
+                      c->uncounted);
+        if (c->unnamed)
+            plb_print("  %" PRId64 " launches are in the totals, but not in the rows\n",
+                      c->unnamed);
+        if (c->reason[0]) plb_print("  counting ended early: %s\n", c->reason);
+    }
+    if (!p->counted_kernels) return;
+    plb_print("\n%9s%13s%13s%13s%13s  %s\n", "launches", "cores flop", "tensor flop", "DRAM bytes",
+              "L2 bytes", "kernel");
+    for (int i = 0; i < rows(r, p->counted_kernels); i++) {
+        const plb_profile_counted *k = &p->counted_kernel[i];
+        char name[80];
+        plb_kernel_shorten(k->name, 64, name, sizeof name);
+        plb_print("%9" PRId64, k->launches);
+        for (int t = 0; t < PLB_COUNTED_TOTALS; t++)
+            plb_print("%13s", was_asked(p, t) ? plb_show_count(k->total[t]).text : "-");
+        plb_print("  %s\n", name);
+    }
+    if (rows(r, p->counted_kernels) < p->counted_kernels)
+        plb_print("%9s %d more kernels: --top 0 shows all\n", "",
+                  p->counted_kernels - rows(r, p->counted_kernels));
+}
+
 void plb_profile_print(const plb_profile_report *r) {
     const plb_profile *p = r->profile;
-    bool any = false;
+    bool any = p->counteds > 0;
+    char why[320];
     for (int i = 0; i < p->processes; i++)
         for (int d = 0; d < PLB_SPOOL_DEVICES; d++)
             if (p->process[i]->device[d].records) print_device(p->process[i], d), any = true;
     if (!any) print_empty(r);
+    print_counted(r);
+    if (p->counteds && plb_profile_empty(r, why, sizeof why)) print_empty(r);
     if (strcmp(r->group, "class") != 0) print_kernels(r);
     print_named(r, p->class, p->classes, "class of kernels");
     print_copies(p);
@@ -266,8 +318,7 @@ void plb_profile_print(const plb_profile_report *r) {
     if (r->run) print_host(r->run, r->top);
     print_steps(r);
     if (r->run) print_cards(r->run);
-    print_probe(r);
-    char why[320];
+    if (!p->counteds) print_probe(r);
     if (plb_profile_incomplete(r, why, sizeof why)) plb_print("\nIncomplete: %s\n", why);
 }
 
@@ -275,6 +326,15 @@ bool plb_profile_incomplete(const plb_profile_report *r, char *why, size_t why_b
     const plb_profile *p = r->profile;
     if (p->problems) {
         snprintf(why, why_bytes, "%s", p->problem[0]);
+        return true;
+    }
+    for (int i = 0; i < p->counteds; i++) {
+        const plb_counted *c = &p->counted[i];
+        if (!c->uncounted && !c->reason[0]) continue;
+        if (c->reason[0])
+            snprintf(why, why_bytes, "counters: %s", c->reason);
+        else
+            snprintf(why, why_bytes, "%" PRId64 " launches could not be counted", c->uncounted);
         return true;
     }
     for (int i = 0; i < p->processes; i++) {
@@ -302,16 +362,31 @@ static bool worked(const plb_profile *p) {
     return false;
 }
 
+static bool counted(const plb_profile *p) {
+    for (int i = 0; i < p->counteds; i++)
+        if (p->counted[i].launches) return true;
+    return false;
+}
+
 bool plb_profile_empty(const plb_profile_report *r, char *why, size_t why_bytes) {
     const plb_profile *p = r->profile;
     int64_t recorded_ns = 0;
-    if (worked(p) || (r->words && strcmp(r->words, "host") == 0)) return false;
+    if (worked(p) || counted(p) || (r->words && strcmp(r->words, "host") == 0)) return false;
     for (int i = 0; i < p->processes; i++) recorded_ns += p->process[i]->recorded_ns;
+    for (int i = 0; i < p->counteds; i++)
+        if (p->counted[i].reason[0]) {
+            snprintf(why, why_bytes, "no counters: %s", p->counted[i].reason);
+            return true;
+        }
     const bool windowed = r->words && strstr(r->words, "program,");
     if (!p->processes)
         snprintf(why, why_bytes,
                  "the program loaded no CUDA driver: if it should have, see what "
                  "`plumb doctor` says of the device; if not, --host-only");
+    else if (p->counteds && !windowed)
+        snprintf(why, why_bytes,
+                 "the program launched no kernel by itself, and those of graphs "
+                 "are not counted");
     else if (!recorded_ns && windowed)
         snprintf(why, why_bytes,
                  "the program never called cudaProfilerStart, for which --range "
@@ -328,6 +403,53 @@ bool plb_profile_empty(const plb_profile_report *r, char *why, size_t why_bytes)
 }
 
 // ---------------------------------------------------------------------------- JSON
+static void json_totals(const plb_profile *p, const double *total, plb_json *json) {
+    static const char *const names[PLB_COUNTED_TOTALS] = {"cores_flops", "tensor_flops",
+                                                          "dram_bytes", "l2_bytes"};
+    for (int t = 0; t < PLB_COUNTED_TOTALS; t++) {
+        if (was_asked(p, t))
+            plb_json_double(json, names[t], total[t]);
+        else
+            plb_json_null(json, names[t]);
+    }
+}
+
+// null where none were asked for.
+static void json_counted(const plb_profile *p, plb_json *json) {
+    double total[PLB_COUNTED_TOTALS] = {0};
+    int64_t launches = 0, passes = 0, uncounted = 0, unnamed = 0;
+    const char *reason = NULL;
+    if (!p->counteds) {
+        plb_json_null(json, "counters");
+        return;
+    }
+    for (int i = 0; i < p->counteds; i++) {
+        const plb_counted *c = &p->counted[i];
+        launches += c->launches, uncounted += c->uncounted, unnamed += c->unnamed;
+        if (c->passes > passes) passes = c->passes;
+        if (c->reason[0]) reason = c->reason;
+        for (int t = 0; t < PLB_COUNTED_TOTALS; t++) total[t] += c->total[t];
+    }
+    plb_json_begin_object(json, "counters");
+    plb_json_string(json, "replay", "kernel");
+    plb_json_int(json, "passes", passes);
+    plb_json_int(json, "launches", launches);
+    plb_json_int(json, "uncounted", uncounted);
+    plb_json_int(json, "unnamed", unnamed);
+    plb_json_string(json, "reason", reason);
+    json_totals(p, total, json);
+    plb_json_begin_array(json, "kernels");
+    for (int i = 0; i < p->counted_kernels; i++) {
+        plb_json_begin_object(json, NULL);
+        plb_json_string(json, "name", p->counted_kernel[i].name);
+        plb_json_int(json, "launches", p->counted_kernel[i].launches);
+        json_totals(p, p->counted_kernel[i].total, json);
+        plb_json_end(json);
+    }
+    plb_json_end(json);
+    plb_json_end(json);
+}
+
 static void json_steps(const plb_profile_report *r, plb_json *json) {
     plb_step_cost c;
     if (!plb_step_cost_of(r->profile, r->run, r->steps, &c)) {
@@ -616,6 +738,7 @@ void plb_profile_json(const plb_profile_report *r, plb_json *json) {
     json_named("classes", p->class, p->classes, json);
     json_named("api", p->call, p->calls, json);
     json_ranges(p, json);
+    json_counted(p, json);
     json_steps(r, json);
     json_cost(p, json);
     json_advice(p, json);

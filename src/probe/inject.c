@@ -21,9 +21,11 @@
 #include "base/core/clock.h"
 #include "base/core/status.h"
 #include "probe/buffers.h"
+#include "probe/counted.h"
 #include "probe/cupti.h"
 #include "probe/device_facts.h"
 #include "probe/nvtx.h"
+#include "probe/range_profiler.h"
 #include "probe/ranges.h"
 #include "probe/recording.h"
 #include "probe/spool.h"
@@ -37,6 +39,7 @@ typedef struct probe_options {
     char cupti[PATH_MAX];
     bool all_calls, ranges, whole_graphs, follow_program, cost;
     int64_t trace_bytes, delay_ms, limit_ms, block_ms;
+    uint32_t counters; // bits of plb_counted_total; then nothing else is recorded
 } probe_options;
 
 static struct {
@@ -49,6 +52,7 @@ static struct {
     plb_sum *sum;
     plb_ranges *ranges;    // NULL: none were asked for
     plb_trace *trace;      // NULL: the same
+    plb_counted *counted;  // NULL: the same
     uint32_t devices_told; // bit i: facts of device i are in the spool
     plb_spool_block block; // what is being recorded, when cost is measured
     pthread_t thread;
@@ -68,10 +72,11 @@ static void read_word(probe_options *o, const char *word) {
     if (strncmp(word, "trace=", 6) == 0) o->trace_bytes = atoll(word + 6);
     if (strncmp(word, "delay=", 6) == 0) o->delay_ms = atoll(word + 6);
     if (strncmp(word, "limit=", 6) == 0) o->limit_ms = atoll(word + 6);
+    if (strncmp(word, "counters=", 9) == 0) o->counters = (uint32_t)atoll(word + 9);
 }
 
 // The variable's words, separated by commas: calls, ranges, graphs, program,
-// cost=MS, trace=BYTES, delay=MS, limit=MS.
+// cost=MS, trace=BYTES, delay=MS, limit=MS, counters=BITS.
 static void read_options(probe_options *options) {
     const char *folder = getenv("PLUMB_PROBE_DIR"), *cupti = getenv("PLUMB_PROBE_CUPTI");
     const char *words = getenv("PLUMB_PROBE_OPTIONS");
@@ -102,8 +107,13 @@ static plb_status create_files(void) {
     if (status) return plb_fail(PLB_EIO, "%s: no free name", path);
     snprintf(probe.spool->program, sizeof probe.spool->program, "%s",
              program_invocation_short_name);
-    if (!probe.options.trace_bytes) return PLB_OK;
-    memcpy(path + strlen(path) - 5, "trace", 5);
+    char *const ending = path + strlen(path) - 5;
+    if (probe.options.counters) {
+        snprintf(ending, sizeof path - (size_t)(ending - path), "counted");
+        PLB_TRY(plb_counted_create(path, &probe.counted));
+    }
+    if (!probe.options.trace_bytes || probe.options.counters) return PLB_OK;
+    snprintf(ending, sizeof path - (size_t)(ending - path), "trace");
     return plb_trace_create(path, probe.options.trace_bytes, &probe.spool->lost[PLB_LOST_TRACE],
                             &probe.trace);
 }
@@ -331,6 +341,12 @@ static void at_exit(void) {
     pthread_mutex_unlock(&probe.lock);
 }
 
+static void end_counters(void) {
+    if (probe.counted->pid != (int32_t)getpid()) return; // a forked child
+    plb_range_profiler_end();
+    probe.spool->state = PLB_PROBE_ENDED;
+}
+
 // The locks may be held by threads that do not exist in the child: it never takes them.
 static void in_child(void) {
     atomic_store(&probe.armed, false);
@@ -365,9 +381,18 @@ static plb_status begin_recording(void) {
     return o->follow_program ? plb_recording_follow_program(&probe.recording) : PLB_OK;
 }
 
+// Counters instead of records: CUPTI runs kernels again for them, so times mean nothing.
+static plb_status arm_counters(void) {
+    PLB_TRY(plb_range_profiler_begin(&probe.cupti, probe.options.counters,
+                                     probe.options.follow_program, probe.counted));
+    atexit(end_counters);
+    return PLB_OK;
+}
+
 static plb_status arm(void) {
     PLB_TRY(plb_cupti_load(probe.options.cupti[0] ? probe.options.cupti : NULL, &probe.cupti));
     probe.spool->cupti_version = probe.cupti.version;
+    if (probe.options.counters) return arm_counters();
     probe.sum = plb_sum_new(probe.spool);
     if (!probe.sum) return plb_fail(PLB_ENOMEM, "no memory for the sums");
     if (probe.options.ranges && !(probe.ranges = plb_ranges_new(probe.spool)))
@@ -394,6 +419,7 @@ PLB_API int InitializeInjection(void) {
         return 1;
     }
     probe.spool->state = PLB_PROBE_ARMED;
+    if (probe.options.counters) return 1;
     pthread_atfork(NULL, NULL, in_child);
     atexit(at_exit);
     return 1;

@@ -137,6 +137,7 @@ static plb_status put_folder(plb_atomic_file *file, const char *folder, plb_aren
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
         if (strcmp(dot, ".spool") == 0) PLB_TRY(put_spool(file, path, name));
         if (strcmp(dot, ".trace") == 0) PLB_TRY(put_file(file, PLB_KEPT_TRACE, path, name));
+        if (strcmp(dot, ".counted") == 0) PLB_TRY(put_file(file, PLB_KEPT_COUNTED, path, name));
     }
     return PLB_OK;
 }
@@ -303,6 +304,7 @@ static plb_status take(void *user, const plb_kept_section *section, const uint8_
     case PLB_KEPT_RUN: return take_run(x, bytes, size_bytes);
     case PLB_KEPT_SPOOL: return take_spool(x, section->name, bytes, size_bytes);
     case PLB_KEPT_TRACE: return write_file(x, section->name, "trace", bytes, size_bytes);
+    case PLB_KEPT_COUNTED: return write_file(x, section->name, "counted", bytes, size_bytes);
     case PLB_KEPT_DAMAGED: return write_file(x, section->name, "spool", bytes, size_bytes);
     default: return PLB_OK; // of a later version
     }

@@ -27,6 +27,7 @@ typedef enum plb_kept_kind {
     PLB_KEPT_SPOOL,       // packed
     PLB_KEPT_TRACE,       // plb_trace_record, one after the other
     PLB_KEPT_DAMAGED,     // a spool that could not be read, as it was: it is told again, too
+    PLB_KEPT_COUNTED,     // plb_counted, as it is
     PLB_KEPT_WORDS,       // what the probe was asked for, as in PLUMB_PROBE_OPTIONS
 } plb_kept_kind;
 

@@ -10,6 +10,7 @@
 #include "base/core/arena.h"
 #include "base/core/hash.h"
 #include "base/core/status.h"
+#include "base/file.h"
 
 enum { PROCESSES = 1024 };
 
@@ -21,15 +22,20 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-// The folder's spools by name, so that processes have an order.
-static plb_status list_files(plb_profile *p, const char *folder, char ***out, int *out_count) {
+static bool ends_with(const char *name, const char *ending) {
+    const size_t length = strlen(name), tail = strlen(ending);
+    return length > tail && strcmp(name + length - tail, ending) == 0;
+}
+
+// The folder's files of one ending by name, so that processes have an order.
+static plb_status list_files(plb_profile *p, const char *folder, const char *ending, char ***out,
+                             int *out_count) {
     DIR *dir = opendir(folder);
     if (!dir) return plb_fail_errno("%s", folder);
     char **names = plb_arena_alloc(p->arena, PROCESSES * sizeof *names);
     int count = 0;
     for (struct dirent *e; names && (e = readdir(dir)) && count < PROCESSES;) {
-        size_t length = strlen(e->d_name);
-        if (length < 6 || strcmp(e->d_name + length - 6, ".spool") != 0) continue;
+        if (!ends_with(e->d_name, ending)) continue;
         names[count] = plb_arena_printf(p->arena, "%s/%s", folder, e->d_name);
         if (!names[count++]) names = NULL;
     }
@@ -43,7 +49,7 @@ static plb_status list_files(plb_profile *p, const char *folder, char ***out, in
 static plb_status read_files(plb_profile *p, const char *folder) {
     char **names = NULL;
     int count = 0;
-    PLB_TRY(list_files(p, folder, &names, &count));
+    PLB_TRY(list_files(p, folder, ".spool", &names, &count));
     p->process = plb_arena_alloc(p->arena, (size_t)count * sizeof *p->process + 1);
     p->problem = plb_arena_alloc(p->arena, (size_t)count * sizeof *p->problem + 1);
     if (!p->process || !p->problem) return no_memory();
@@ -53,6 +59,29 @@ static plb_status read_files(plb_profile *p, const char *folder) {
         else
             snprintf(p->problem[p->problems++], sizeof *p->problem, "%s", plb_error_text());
     }
+    return PLB_OK;
+}
+
+static plb_status read_counted_file(plb_profile *p, const char *path) {
+    plb_file_map map = {0};
+    PLB_TRY(plb_file_map_open(path, &map));
+    plb_counted *into = &p->counted[p->counteds];
+    plb_status status = PLB_OK;
+    if (map.size_bytes == sizeof *into) memcpy(into, map.bytes, sizeof *into);
+    status = plb_counted_check(into, map.size_bytes, path);
+    plb_file_map_close(&map);
+    if (!status) p->counteds++;
+    return status;
+}
+
+static plb_status read_counted(plb_profile *p, const char *folder) {
+    char **names = NULL;
+    int count = 0;
+    PLB_TRY(list_files(p, folder, ".counted", &names, &count));
+    p->counted = plb_arena_alloc(p->arena, (size_t)count * sizeof *p->counted + 1);
+    if (!p->counted) return no_memory();
+    for (int i = 0; i < count; i++)
+        if (read_counted_file(p, names[i])) return PLB_EINVAL;
     return PLB_OK;
 }
 
@@ -263,16 +292,61 @@ static plb_status merge_classes(merge *m) {
     return PLB_OK;
 }
 
+static double flops_of(const plb_profile_counted *k) {
+    return k->total[PLB_COUNTED_CORES] + k->total[PLB_COUNTED_TENSOR];
+}
+
+static int by_counts(const void *left, const void *right) {
+    const plb_profile_counted *a = left, *b = right;
+    const double flops_a = flops_of(a), flops_b = flops_of(b);
+    const double bytes_a = a->total[PLB_COUNTED_DRAM] + a->total[PLB_COUNTED_L2];
+    const double bytes_b = b->total[PLB_COUNTED_DRAM] + b->total[PLB_COUNTED_L2];
+    if (flops_a != flops_b) return flops_a < flops_b ? 1 : -1;
+    if (bytes_a != bytes_b) return bytes_a < bytes_b ? 1 : -1;
+    return strcmp(a->name, b->name);
+}
+
+static plb_status add_counted(merge *m, const plb_counted_kernel *from) {
+    plb_profile *p = m->profile;
+    plb_kernel_demangle(from->name, m->text, sizeof m->text);
+    int64_t at = plb_map_get(m->index, m->text, -1);
+    if (at < 0) {
+        at = p->counted_kernels++;
+        p->counted_kernel[at].name = plb_arena_strdup(p->arena, m->text[0] ? m->text : "(no name)");
+        if (!p->counted_kernel[at].name) return no_memory();
+        PLB_TRY(plb_map_set(m->index, m->text, at));
+    }
+    plb_profile_counted *row = &p->counted_kernel[at];
+    row->launches += from->launches;
+    for (int i = 0; i < PLB_COUNTED_TOTALS; i++) row->total[i] += from->total[i];
+    return PLB_OK;
+}
+
+static plb_status merge_counted(merge *m) {
+    plb_profile *p = m->profile;
+    PLB_TRY(fresh_index(m));
+    p->counted_kernel = plb_arena_alloc(p->arena, ((size_t)p->counteds * PLB_COUNTED_KERNELS + 1) *
+                                                      sizeof *p->counted_kernel);
+    if (!p->counted_kernel) return no_memory();
+    for (int i = 0; i < p->counteds; i++)
+        for (int k = 0; k < PLB_COUNTED_KERNELS; k++)
+            if (p->counted[i].kernel[k].hash) PLB_TRY(add_counted(m, &p->counted[i].kernel[k]));
+    qsort(p->counted_kernel, (size_t)p->counted_kernels, sizeof *p->counted_kernel, by_counts);
+    return PLB_OK;
+}
+
 static plb_status read_all(plb_profile *p, const char *folder, const plb_kernel_classes *classes) {
     merge *m = plb_arena_alloc(p->arena, sizeof *m);
     plb_status status;
     if (!m) return no_memory();
     *m = (merge){.profile = p, .classes = classes};
     PLB_TRY_OUT(read_files(p, folder));
+    PLB_TRY_OUT(read_counted(p, folder));
     PLB_TRY_OUT(merge_kernels(m));
     PLB_TRY_OUT(merge_calls(m));
     PLB_TRY_OUT(merge_ranges(m));
     PLB_TRY_OUT(merge_classes(m));
+    PLB_TRY_OUT(merge_counted(m));
     plb_profile_sort(p, PLB_BY_TOTAL);
 out:
     plb_map_free(m->index);

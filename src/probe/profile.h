@@ -4,6 +4,7 @@
 #ifndef PLB_PROBE_PROFILE_H
 #define PLB_PROBE_PROFILE_H
 
+#include "probe/counted.h"
 #include "probe/kernel_name.h"
 #include "probe/spool.h"
 
@@ -31,8 +32,19 @@ typedef struct plb_profile_named { // calls, classes
     int64_t calls, total_ns, min_ns, max_ns;
 } plb_profile_named;
 
+// Of hardware counters: a kernel under its demangled name.
+typedef struct plb_profile_counted {
+    const char *name;
+    int64_t launches;
+    double total[PLB_COUNTED_TOTALS];
+} plb_profile_counted;
+
 typedef struct plb_profile {
     plb_spool **process;  // each checked
+    plb_counted *counted; // each checked; of the processes whose counters were read
+    int counteds;
+    plb_profile_counted *counted_kernel; // the most flops first, then bytes
+    int counted_kernels;
     char (*problem)[320]; // of files that could not be read
     int processes, problems;
     plb_profile_kernel *kernel;

@@ -54,6 +54,16 @@ static bool fails(const char *function) {
     return strcmp(failing, function) == 0;
 }
 
+int fake_fails(const char *function) {
+    return fails(function);
+}
+
+// The driver's own calls, of which there are few.
+static const char *const driver_names[] = {"", "cuLaunchKernel", "cuGraphLaunch",
+                                           "cuLaunchHostFunc"};
+enum { DRIVER_CALLS = sizeof driver_names / sizeof *driver_names };
+static bool driver_listened[DRIVER_CALLS];
+
 static size_t record_bytes(uint32_t kind) {
     switch (kind) {
     case KERNEL: return 208;
@@ -199,8 +209,29 @@ FAKE void fake_nobody_completes(void *context, uint32_t stream, uint8_t *none, s
 
 FAKE void fake_hear(const char *name) {
     uint32_t id = call_number(name);
-    for (int site = 0; site < 2; site++)
-        if (heard && listened[id]) heard(heard_user, 2, id, &site);
+    uint64_t data[6] = {0}; // the site comes first
+    for (int site = 0; site < 2; site++) {
+        memcpy(data, &site, sizeof site);
+        if (heard && listened[id]) heard(heard_user, 2, id, data);
+    }
+}
+
+static void hear_driver(uint32_t id, const char *symbol, void *context, int site) {
+    const struct {
+        int site;
+        const void *unused[3];
+        const char *symbol;
+        void *context;
+    } data = {.site = site, .symbol = symbol, .context = context};
+    if (heard && driver_listened[id]) heard(heard_user, 1, id, &data);
+}
+
+void fake_hear_launch(const char *name, void *context, int site) {
+    hear_driver(1, name, context, site);
+}
+
+FAKE void fake_graph_launch(void *context) {
+    for (int site = 0; site < 2; site++) hear_driver(2, NULL, context, site);
 }
 
 FAKE void fake_clock(int64_t now_ns) {
@@ -309,7 +340,12 @@ int cuptiGetResultString(int code, const char **text) {
 }
 
 int cuptiGetCallbackName(int domain, uint32_t id, const char **name) {
-    if (fails("cuptiGetCallbackName") || domain != 2 || id == 0 || id >= CALLS) return ERROR;
+    if (fails("cuptiGetCallbackName") || id == 0) return ERROR;
+    if (domain == 1 && id < DRIVER_CALLS) {
+        *name = driver_names[id];
+        return 0;
+    }
+    if (domain != 2 || id >= CALLS) return ERROR;
     *name = call_names[id];
     return 0;
 }
@@ -340,8 +376,12 @@ int cuptiUnsubscribe(void *subscriber) {
 }
 
 int cuptiEnableCallback(uint32_t enable, void *subscriber, int domain, uint32_t id) {
-    if (fails("cuptiEnableCallback") || subscriber != listened || domain != 2 || id >= CALLS)
-        return ERROR;
+    if (fails("cuptiEnableCallback") || subscriber != listened) return ERROR;
+    if (domain == 1 && id < DRIVER_CALLS) {
+        driver_listened[id] = enable;
+        return 0;
+    }
+    if (domain != 2 || id >= CALLS) return ERROR;
     listened[id] = enable;
     return 0;
 }

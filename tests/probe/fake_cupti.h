@@ -37,9 +37,16 @@ typedef void (*fake_complete)(void *context, uint32_t stream, uint8_t *buffer, s
 FAKE void fake_nobody_requests(uint8_t **none, size_t *size_bytes, size_t *max_records);
 FAKE void fake_nobody_completes(void *context, uint32_t stream, uint8_t *none, size_t size_bytes,
                                 size_t valid_bytes);
+// A launch of the driver whose callbacks were asked for, counted if counting was begun.
+FAKE void fake_launch(const char *name, void *context);
+FAKE void fake_graph_launch(void *context);
 FAKE void fake_hear(const char *name);     // a call whose callbacks were asked for begins and ends
 FAKE void fake_clock(int64_t now_ns);      // what cuptiGetTimestamp answers from now on
 FAKE void fake_drop(size_t count);         // reported with the next buffer
 FAKE void fake_fail(const char *function); // from now on this function answers with an error
+
+// Between the files of this library.
+int fake_fails(const char *function);
+void fake_hear_launch(const char *name, void *context, int site);
 
 #endif

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,6 +215,18 @@ static void flood(int64_t count) {
         kernel(i * 10000, i * 10000 + 4000, 0, (uint32_t)(i % 4), name[i % 100]);
 }
 
+// 200 launches of two kernels in one context, one in another, a graph's; marked: from the 101st on.
+static void counted(bool marked) {
+    static int context, other;
+    for (int i = 0; i < 200; i++) {
+        if (marked && i == 100) fake_hear("cudaProfilerStart_v4000");
+        fake_launch(i % 4 ? "_Z4gemmPf" : "relu", &context);
+    }
+    if (marked) fake_hear("cudaProfilerStop_v4000");
+    fake_launch("relu", &other);
+    fake_graph_launch(&context);
+}
+
 // More names than the probe's table has rows.
 static void names(void) {
     enum { COUNT = 20000, BYTES = 32 };
@@ -245,6 +258,10 @@ int main(int argc, char **argv) {
         threads();
     } else if (strncmp(what, "flood=", 6) == 0) {
         flood(atoll(what + 6));
+    } else if (strcmp(what, "counted") == 0 || strcmp(what, "fail=counters") == 0) {
+        counted(false);
+    } else if (strcmp(what, "counted_window") == 0) {
+        counted(true);
     } else if (strcmp(what, "names") == 0) {
         names();
     } else if (strcmp(what, "fork") == 0) {

@@ -149,6 +149,47 @@ def test_an_hour_of_launches_needs_no_more_memory():
     assert found["cpu"]["peak_rss_bytes"] < 256 << 20, found["cpu"]["peak_rss_bytes"]
 
 
+def test_counters():
+    """The made-up counters: launch i has i of the first metric, 10 i of the second, and so on."""
+    found, _ = profile("counted", "--counters", "dram,l2")
+    counters = found["counters"]
+    assert (counters["launches"], counters["passes"], counters["unnamed"]) == (200, 1, 0), counters
+    assert counters["uncounted"] == 2  # one in another context, and a graph
+    assert "2 launches could not be counted" in found["incomplete_reason"]
+    every = sum(range(1, 201))
+    assert counters["dram_bytes"] == 11 * every and counters["l2_bytes"] == 100 * every, counters
+    assert counters["cores_flops"] is None and found["devices"] == []
+    relu = sum(i for i in range(1, 201) if i % 4 == 1)
+    assert [(k["name"], k["launches"], k["dram_bytes"]) for k in counters["kernels"]] == [
+        ("gemm", 150, 11 * (every - relu)), ("relu", 50, 11 * relu)], counters["kernels"]
+    found, _ = profile("counted", "--counters", "flops")
+    counters = found["counters"]
+    assert counters["passes"] == 5 and counters["dram_bytes"] is None, counters
+    # Fused multiply-adds count twice: the first and the fourth metric.
+    assert counters["cores_flops"] == every * (2 + 10 + 100 + 2000 + 10**4 + 10**5), counters
+    assert counters["tensor_flops"] == every * (10**6 + 10**7 + 10**8 + 10**9), counters
+    found, _ = profile("counted_window", "--counters", "l2", "--range", "profiler-api")
+    assert found["counters"]["launches"] == 100 and found["complete"], found["counters"]
+    assert found["counters"]["l2_bytes"] == sum(range(1, 101))
+    with tempfile.TemporaryDirectory() as folder:
+        kept = os.path.join(folder, "kept")
+        told, _ = profile("counted", "--counters", "cores", "--save", kept)
+        again = subprocess.run([PLUMB, "trace", "--json", kept], capture_output=True, text=True,
+                               env=ENVIRONMENT, timeout=60, check=True)
+        assert json.loads(again.stdout)["counters"] == told["counters"]
+
+
+def test_counters_that_may_not_be_read():
+    found, _ = profile("fail=counters", "--counters", "flops")
+    assert "NVreg_RestrictProfilingToAdminUsers" in found["empty_reason"], found["empty_reason"]
+    profile("fail=counters", "--strict", "--counters", "flops", code=6)
+    for words, reason in ((["--counters", "flops,x"], "found 'x'"),
+                          (["--counters", "l2", "--api"], "without --api")):
+        done = subprocess.run([PLUMB, "profile", *words, "--", "true"], capture_output=True,
+                              text=True, env=ENVIRONMENT, timeout=60)
+        assert done.returncode == 2 and reason in done.stderr, done
+
+
 def test_no_work_of_a_device_is_told():
     for flags, command, cause in (
             ([], ["true"], "loaded no CUDA driver"),
