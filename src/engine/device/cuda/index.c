@@ -11,6 +11,9 @@
 
 enum { WAVES = 16 };
 
+_Static_assert(PLB_SCATTER_MUL == 2 && PLB_SCATTER_MAX == 3 && PLB_SCATTER_MIN == 4,
+               "the kernel knows them by these numbers");
+
 static const char *refuse(const plb_query *q) {
     for (int k = 0; k < q->n_in; k++) {
         if (!plb_own_is_plain(&q->in[k])) return "plain only";
@@ -51,6 +54,9 @@ static plb_index_params params_of(const plb_query *q) {
         set_axis(&p, &x->shape, ((const plb_index_attrs *)q->attrs)->axis);
         p.indices = plb_shape_count(index);
         for (int i = 0; i < index->rank; i++) p.index_dim[i] = index->dim[i];
+        if (q->op == PLB_OP_scatter_reduce) {
+            p.how = (int32_t)((const plb_scatter_attrs *)q->attrs)->how;
+        }
     }
     return p;
 }
@@ -95,11 +101,15 @@ static plb_status add_scatter(const plb_query *q, plb_own *own, const plb_index_
     return add_sized(q, own, &own->any, "scatter_put", p->size_bytes, p->indices);
 }
 
-static plb_status add_scatter_add(const plb_query *q, plb_own *own, const plb_index_params *p) {
+// scatter_add and scatter_reduce.
+static plb_status add_fold(const plb_query *q, plb_own *own, const plb_index_params *p) {
     const bool floats = plb_dtype_is_float(q->out[0].dtype);
+    char name[48];
     if (p->count == 0) return PLB_OK;
-    return plb_own_add(own, &own->any, floats ? "scatter_add" : "scatter_add_integers",
-                       floats ? q->out[0].dtype : PLB_DTYPE_COUNT, grid_of(q, p->count));
+    snprintf(name, sizeof name, "scatter_%s%s", q->op == PLB_OP_scatter_add ? "add" : "reduce",
+             floats ? "" : "_integers");
+    return plb_own_add(own, &own->any, name, floats ? q->out[0].dtype : PLB_DTYPE_COUNT,
+                       grid_of(q, p->count));
 }
 
 static plb_status add_steps(const plb_query *q, plb_own *own, const plb_index_params *p) {
@@ -109,7 +119,8 @@ static plb_status add_steps(const plb_query *q, plb_own *own, const plb_index_pa
     case PLB_OP_take_grad: return add_take_grad(q, own, p);
     case PLB_OP_gather: return add_sized(q, own, &own->any, "gather", p->size_bytes, p->indices);
     case PLB_OP_scatter: return add_scatter(q, own, p);
-    case PLB_OP_scatter_add: return add_scatter_add(q, own, p);
+    case PLB_OP_scatter_add:
+    case PLB_OP_scatter_reduce: return add_fold(q, own, p);
     case PLB_OP_nonzero: return plb_own_add(own, &own->any, "nonzero", PLB_DTYPE_COUNT, one);
     default:
         if (p->count == 0) return PLB_OK;
@@ -122,7 +133,8 @@ static plb_status prepare(const plb_query *q, const char *choice, plb_launch *ou
     plb_own *own;
     PLB_TRY(plb_own_begin(q, choice, &p, sizeof p, out, &own));
     if (q->op == PLB_OP_scatter) out->workspace_bytes = (size_t)p.count * sizeof(uint32_t);
-    if (q->op == PLB_OP_take_grad || q->op == PLB_OP_scatter_add) out->flops = (double)p.indices;
+    if (q->op == PLB_OP_take_grad || q->op == PLB_OP_scatter_add || q->op == PLB_OP_scatter_reduce)
+        out->flops = (double)p.indices;
     return plb_own_end(out, add_steps(q, own, &p));
 }
 

@@ -166,10 +166,10 @@ __device__ static int64_t line_of(const plb_index_params &p, int64_t i, int64_t 
     return offset;
 }
 
-// An element of y adds up what goes to it.
-template <typename A, typename Load, typename Store>
-__device__ static void scatter_add(const plb_operands &at, const plb_index_params &p, Load load,
-                                   Store store) {
+// An element of y takes up what goes to it, in row-major order.
+template <typename A, typename Load, typename Store, typename Take>
+__device__ static void scatter_fold(const plb_operands &at, const plb_index_params &p, Load load,
+                                    Store store, Take take) {
     const int64_t *index = (const int64_t *)at.in[1];
     PLB_STRIDE_LOOP(i, p.count) {
         int64_t pitch = 0, place = 0;
@@ -177,25 +177,62 @@ __device__ static void scatter_add(const plb_operands &at, const plb_index_param
         A sum = load(at.in[0], i);
         for (int64_t k = 0; k < p.index_dim[p.axis] && line >= 0; k++) {
             const int64_t n = line + k * pitch, to = index_at(at, p, index, n);
-            if (to == place) sum += load(at.in[2], n);
+            if (to == place) sum = take(sum, load(at.in[2], n));
         }
         store(at.out[0], i, sum);
     }
 }
 
+// Of two numbers the product, the larger or the smaller; what is no number wins. `before`: the
+// order of the dtype.
+enum { SCATTER_MUL = 2, SCATTER_MAX, SCATTER_MIN }; // plb_scatter_how; index.c checks it
+template <typename A, typename Before> __device__ static A taken(int how, A a, A b, Before before) {
+    if (how == SCATTER_MUL) return a * b;
+    if (a != a || b != b) return a != a ? a : b;
+    return before(a, b) == (how == SCATTER_MIN) ? a : b;
+}
+
 template <typename T>
 __device__ static void scatter_add_floats(const plb_operands &at, const plb_index_params &p) {
-    scatter_add<wide<T>>(
+    typedef wide<T> A;
+    scatter_fold<A>(
         at, p, [](const void *data, int64_t i) { return widen(((const T *)data)[i]); },
-        [](void *data, int64_t i, wide<T> value) { ((T *)data)[i] = narrow<T>(value); });
+        [](void *data, int64_t i, A value) { ((T *)data)[i] = narrow<T>(value); },
+        [](A a, A b) { return a + b; });
+}
+
+template <typename T>
+__device__ static void scatter_reduce_floats(const plb_operands &at, const plb_index_params &p) {
+    typedef wide<T> A;
+    const int how = p.how;
+    scatter_fold<A>(
+        at, p, [](const void *data, int64_t i) { return widen(((const T *)data)[i]); },
+        [](void *data, int64_t i, A value) { ((T *)data)[i] = narrow<T>(value); },
+        [=](A a, A b) { return taken(how, a, b, [](A x, A y) { return x < y; }); });
+}
+
+template <typename Take>
+__device__ static void scatter_integers(const plb_operands &at, const plb_index_params &p,
+                                        Take take) {
+    const int dtype = p.dtype;
+    scatter_fold<int64_t>(
+        at, p, [=](const void *data, int64_t i) { return load_integer(data, dtype, i); },
+        [=](void *data, int64_t i, int64_t value) { store_integer(data, dtype, i, value); }, take);
 }
 
 PLB_GLOBAL void plb_scatter_add_integers(const plb_operands at, const plb_index_params p) {
     begin();
-    const int dtype = p.dtype;
-    scatter_add<int64_t>(
-        at, p, [=](const void *data, int64_t i) { return load_integer(data, dtype, i); },
-        [=](void *data, int64_t i, int64_t value) { store_integer(data, dtype, i, value); });
+    scatter_integers(at, p, [](int64_t a, int64_t b) { return a + b; });
+}
+
+PLB_GLOBAL void plb_scatter_reduce_integers(const plb_operands at, const plb_index_params p) {
+    begin();
+    const int how = p.how;
+    const bool top = p.dtype == PLB_CODE_U64; // the highest bit is no sign
+    scatter_integers(at, p, [=](int64_t a, int64_t b) {
+        return taken(how, a, b,
+                     [=](int64_t x, int64_t y) { return top ? (uint64_t)x < (uint64_t)y : x < y; });
+    });
 }
 
 // ---------------------------------------------------------------------------- nonzero, iota
@@ -266,5 +303,6 @@ PLB_INDEX_KERNEL(take_16, take<uint4>(at, p))
 #define PLB_INDEX_FLOATS(T, dtype)                                       \
     PLB_INDEX_KERNEL(take_grad_clear_##dtype, take_grad_clear<T>(at, p)) \
     PLB_INDEX_KERNEL(take_grad_##dtype, take_grad<T>(at, p))             \
-    PLB_INDEX_KERNEL(scatter_add_##dtype, scatter_add_floats<T>(at, p))
+    PLB_INDEX_KERNEL(scatter_add_##dtype, scatter_add_floats<T>(at, p))  \
+    PLB_INDEX_KERNEL(scatter_reduce_##dtype, scatter_reduce_floats<T>(at, p))
 PLB_EACH_FLOAT(PLB_INDEX_FLOATS)

@@ -13,6 +13,7 @@ typedef struct plb_index_params {
     int64_t indices;               // elements of index
     int32_t op, dtype, size_bytes; // of an element of x
     int32_t rank, axis;
+    int32_t how, zero;                                        // scatter_reduce: plb_scatter_how
     int64_t index_dim[PLB_INDEX_RANK], x_dim[PLB_INDEX_RANK]; // gather, scatter; nonzero: x_dim
 } plb_index_params;
 
