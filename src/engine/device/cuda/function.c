@@ -1,29 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
 // Own kernels: found by name in the embedded fat binaries, each of which is loaded when somebody
 // first looks into it, once for all devices.
+#include <string.h>
+
+#include "base/core/alloc.h"
 #include "base/core/status.h"
 #include "engine/device/cuda/cuda.h"
 #include "engine/device/cuda/embedded.h"
 
 enum { MAX_LIBRARIES = 128 };
 
-static CUlibrary libraries[MAX_LIBRARIES];
+// Names are compared here: asking a library for a kernel that it lacks is an error of the driver,
+// which tools that watch for errors would report.
+typedef struct loaded {
+    CUlibrary library;
+    CUkernel *kernels;
+    unsigned n;
+} loaded;
+
+static loaded libraries[MAX_LIBRARIES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static plb_status load(int i) { // locked
-    if (libraries[i]) return PLB_OK;
+static plb_status list_kernels(CUlibrary library, loaded *out) {
+    unsigned n = 0;
+    PLB_TRY(plb_cuda_check(cuLibraryGetKernelCount(&n, library), "count kernels"));
+    CUkernel *kernels = plb_alloc_array(n + 1, sizeof *kernels);
+    if (!kernels) return plb_fail(PLB_ENOMEM, "out of memory for %u kernels", n);
     plb_status status =
-        plb_cuda_check(cuLibraryLoadData(&libraries[i], plb_cuda_embedded_list[i].image, NULL, NULL,
-                                         0, NULL, NULL, 0),
-                       "load kernels");
+        plb_cuda_check(cuLibraryEnumerateKernels(kernels, n, library), "list kernels");
+    if (status) {
+        plb_free(kernels);
+        return status;
+    }
+    *out = (loaded){library, kernels, n};
+    return PLB_OK;
+}
+
+static plb_status load(int i) { // locked
+    if (libraries[i].library) return PLB_OK;
+    CUlibrary library = NULL;
+    plb_status status = plb_cuda_check(
+        cuLibraryLoadData(&library, plb_cuda_embedded_list[i].image, NULL, NULL, 0, NULL, NULL, 0),
+        "load kernels");
+    if (!status) status = list_kernels(library, &libraries[i]);
+    if (status && library) cuLibraryUnload(library);
     return status ? plb_fail_context(status, "%s.cu", plb_cuda_embedded_list[i].name) : PLB_OK;
 }
 
 static plb_status find(const char *name, CUkernel *out) { // locked
     for (int i = 0; i < MAX_LIBRARIES && plb_cuda_embedded_list[i].name; i++) {
         PLB_TRY(load(i));
-        CUresult code = cuLibraryGetKernel(out, libraries[i], name);
-        if (code != CUDA_ERROR_NOT_FOUND) return plb_cuda_check(code, name);
+        for (unsigned k = 0; k < libraries[i].n; k++) {
+            const char *found = NULL;
+            PLB_TRY(plb_cuda_check(cuKernelGetName(&found, libraries[i].kernels[k]), name));
+            if (strcmp(found, name) != 0) continue;
+            *out = libraries[i].kernels[k];
+            return PLB_OK;
+        }
     }
     return plb_fail(PLB_EBROKEN, "cuda: no kernel is called %s", name);
 }
