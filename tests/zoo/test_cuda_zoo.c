@@ -96,12 +96,13 @@ static void compare_levels(const levels_program *p, const zoo_case *c, const lev
 }
 
 // Rounding that takes one activation to the other side of a ReLU's kink changes the gradients of
-// all layers before by per cents, in jumps: several small perturbations find how far.
+// all layers before by per cents, in jumps: several small perturbations, to both sides, find how
+// far.
 static levels_trace noise_of(levels_program *p, const plb_plan_options *options,
                              const levels_trace *expected, double most) {
     levels_trace noise = {0};
     for (int i = 0; i < 4; i++) {
-        p->perturb = most / (double)(1 << 2 * i);
+        p->perturb = (i % 2 ? -most : most) / (double)(1 << 2 * i);
         levels_trace more = levels_run(p, options);
         if (i == 0) {
             noise = more;

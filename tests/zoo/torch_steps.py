@@ -4,7 +4,10 @@
 
 Two runs of PyTorch, with cuDNN's deterministic algorithms and with its default ones, say how far
 honest runs may differ: ours may be off by three times the largest relative difference between
-them over the ten steps, by at least 1e-5 in f32 and 2e-3 under bf16 autocast. TF32 is off.
+them over the ten steps, by at least 1e-5 in f32 and 2e-3 under bf16 autocast. TF32 is off. The
+learning rate is small, since with ten times as much rounding grows so fast that two runs of
+PyTorch's f32 are 3e-3 apart after six steps; where cuDNN's default algorithms happen to be the
+deterministic ones, only that least difference is allowed.
 
     PLUMB_BUILD=build torch_steps.py        # a Python with torch, torchvision and safetensors
 
@@ -22,7 +25,7 @@ import torchvision
 from safetensors.torch import load_file, save_file
 
 DUMP = os.path.join(os.environ.get("PLUMB_BUILD", "build"), "tests/zoo_dump")
-STEPS, BATCH, SIZE, LR = 10, 32, 128, 0.01
+STEPS, BATCH, SIZE, LR = 10, 32, 128, 0.001
 LEAST = {"f32": 1e-5, "bf16": 2e-3}
 
 
