@@ -512,5 +512,12 @@ PLB_API plb_value plb_sgd(plb_graph *graph, plb_value w, plb_value g, plb_value 
                           const plb_sgd_attrs *attrs);
 PLB_API plb_value plb_adam(plb_graph *graph, plb_value w, plb_value g, plb_value m, plb_value v,
                            plb_value lr, plb_value step, const plb_adam_attrs *attrs);
+// The same where the loss was scaled: g is multiplied by `unscale` (f32 scalar) first, and where
+// that is 0 the step is left out: all stays as it is.
+PLB_API plb_value plb_sgd_scaled(plb_graph *graph, plb_value w, plb_value g, plb_value m,
+                                 plb_value lr, plb_value unscale, const plb_sgd_attrs *attrs);
+PLB_API plb_value plb_adam_scaled(plb_graph *graph, plb_value w, plb_value g, plb_value m,
+                                  plb_value v, plb_value lr, plb_value step, plb_value unscale,
+                                  const plb_adam_attrs *attrs);
 
 #endif

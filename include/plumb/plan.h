@@ -21,7 +21,7 @@ typedef enum plb_math {
 } plb_math;
 
 // Mixed precision: convolutions, products and the activations between them in 16 bits; variables,
-// losses and optimizers in f32. f16 is not scaled: gradients below 6e-8 vanish.
+// losses and optimizers in f32. Training in f16 wants plb_step_options.loss_scale.
 typedef enum plb_autocast { PLB_AUTOCAST_NONE, PLB_AUTOCAST_BF16, PLB_AUTOCAST_F16 } plb_autocast;
 
 typedef struct plb_plan_options {

@@ -17,6 +17,12 @@ typedef struct plb_step_options {
     plb_sgd_attrs sgd;
     plb_adam_attrs adam;
     bool output_gradients; // also outputs "grad.<parameter>", for proofs
+    // Loss scaling, without which gradients in f16 vanish below 6e-8: the loss is multiplied by the
+    // variable "loss_scale", whose first value this is, and gradients are divided by it. A step in
+    // which some gradient is not finite is left out and halves the scale; `scale_growth` steps
+    // without one (0: 2000) double it. 0: none.
+    double loss_scale;
+    int64_t scale_growth;
 } plb_step_options;
 
 // PyTorch's defaults of the optimizer called "sgd", "adam" or "adamw"; the learning rate of sgd is
@@ -26,8 +32,10 @@ PLB_API PLB_MUST_USE plb_status plb_step_options_for(const char *optimizer, plb_
 // Differentiates the scalar `loss` with respect to every PLB_ROLE_PARAMETER variable that the graph
 // reads, and assigns the optimizer's results in the order of declaration. Parameters that the loss
 // does not depend on stay as they are. Variables: "lr" and "step" (PLB_ROLE_STATE, f32 scalars;
-// step counts the runs, from 1 in the first), and per parameter "sgd.momentum.<parameter>", or
-// "adam.mean.<parameter>" and "adam.square.<parameter>" (PLB_ROLE_OPTIMIZER).
+// step counts the runs, from 1 in the first, but for those that loss scaling leaves out), with loss
+// scaling "loss_scale" and "loss_scale.steps" (since it last changed), and per parameter
+// "sgd.momentum.<parameter>", or "adam.mean.<parameter>" and "adam.square.<parameter>"
+// (PLB_ROLE_OPTIMIZER).
 PLB_API PLB_MUST_USE plb_status plb_train_step(plb_graph *graph, plb_value loss,
                                                const plb_step_options *options);
 

@@ -71,6 +71,7 @@ static plb_status build(plb_model *model, const explain_flags *f, const char *na
     plb_value loss;
     PLB_TRY(plb_step_options_for("sgd", &step));
     step.sgd.momentum = 0.9;
+    if (f->autocast && strcmp(f->autocast, "f16") == 0) step.loss_scale = 65536; // as `train` does
     PLB_TRY(plb_zoo_build_train(model, name, &zoo, out, &loss));
     return plb_train_step(*out, loss, &step);
 }

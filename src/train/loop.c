@@ -73,6 +73,7 @@ static plb_status step_options(const plb_train_options *o, plb_step_options *out
     out->sgd.momentum = o->momentum;
     out->sgd.weight_decay = o->weight_decay;
     out->adam.weight_decay = o->weight_decay;
+    if (o->autocast == PLB_AUTOCAST_F16) out->loss_scale = 65536; // as PyTorch's GradScaler begins
     return PLB_OK;
 }
 

@@ -34,7 +34,8 @@ typedef struct step {
     plb_graph *graph;
     const plb_step_options *options;
     plb_value lr, count;
-    int n; // reads of parameters
+    plb_value scale, unscale, finite; // of loss scaling; PLB_NONE without it
+    int n;                            // reads of parameters
     int *variable;
     plb_value *read, *gradient;
 } step;
@@ -90,7 +91,9 @@ static void step_sgd(step *s, int parameter, plb_value w, plb_value g) {
     int m_variable = -1;
     plb_value m = PLB_NONE;
     if (attrs->momentum != 0) m = moment(s->graph, "sgd.momentum", parameter, &m_variable);
-    plb_value out = plb_sgd(s->graph, w, g, m, s->lr, attrs);
+    plb_value out = s->unscale == PLB_NONE
+                        ? plb_sgd(s->graph, w, g, m, s->lr, attrs)
+                        : plb_sgd_scaled(s->graph, w, g, m, s->lr, s->unscale, attrs);
     plb_assign(s->graph, parameter, out);
     if (m != PLB_NONE) plb_assign(s->graph, m_variable, out + 1);
 }
@@ -99,7 +102,10 @@ static void step_adam(step *s, int parameter, plb_value w, plb_value g) {
     int m_variable = -1, v_variable = -1;
     plb_value m = moment(s->graph, "adam.mean", parameter, &m_variable);
     plb_value v = moment(s->graph, "adam.square", parameter, &v_variable);
-    plb_value out = plb_adam(s->graph, w, g, m, v, s->lr, s->count, &s->options->adam);
+    const plb_adam_attrs *attrs = &s->options->adam;
+    plb_value out = s->unscale == PLB_NONE
+                        ? plb_adam(s->graph, w, g, m, v, s->lr, s->count, attrs)
+                        : plb_adam_scaled(s->graph, w, g, m, v, s->lr, s->count, s->unscale, attrs);
     plb_assign(s->graph, parameter, out);
     plb_assign(s->graph, m_variable, out + 1);
     plb_assign(s->graph, v_variable, out + 2);
@@ -109,6 +115,7 @@ static void output_gradient(step *s, int parameter, plb_value g) {
     char name[512];
     snprintf(name, sizeof name, "grad.%s",
              plb_model_variable_info(s->graph->model, parameter).name);
+    if (s->scale != PLB_NONE) g = plb_div(s->graph, g, s->scale);
     plb_output(s->graph, name, g);
 }
 
@@ -141,9 +148,51 @@ static plb_status step_all(step *s) {
     return plb_graph_status(s->graph);
 }
 
+// ---------------------------------------------------------------------------- loss scaling
+// The sum of all gradients' sizes is finite where all of them are. (A norm is computed in f32 under
+// mixed precision, from the same copies that the optimizer reads.)
+static plb_value all_finite(step *s) {
+    plb_graph *g = s->graph;
+    plb_value *size = plb_arena_alloc(g->arena, (size_t)s->n * sizeof *size);
+    int n = 0;
+    if (!size) return plb_graph_fail(g, plb_fail(PLB_ENOMEM, "out of memory for a training step"));
+    for (int i = 0; i < s->n; i++) {
+        if (s->gradient[i] == PLB_NONE) continue;
+        plb_value one = plb_norm(g, s->gradient[i], 0, false, 1);
+        size[n++] = plb_reshape(g, one, &plb_shape_of(1));
+    }
+    if (!n) return PLB_NONE;
+    plb_value sum = plb_sum(g, n == 1 ? size[0] : plb_concat(g, size, n, 0), 0, false);
+    plb_value zero = plb_affine(g, sum, 0, 0); // NaN otherwise
+    return plb_eq(g, zero, plb_scalar(g, PLB_F32, 0));
+}
+
+// As PyTorch's GradScaler: Micikevicius et al., "Mixed precision training", 2018, section 3.2.
+static void follow_scale(step *s, int scale_variable) {
+    enum { USUAL_GROWTH = 2000 };
+    plb_graph *g = s->graph;
+    const int64_t growth = s->options->scale_growth ? s->options->scale_growth : USUAL_GROWTH;
+    int steps_variable;
+    s->finite = all_finite(s);
+    if (s->finite == PLB_NONE) return;
+    plb_value zero = plb_scalar(g, PLB_F32, 0);
+    s->unscale = plb_where(g, s->finite, plb_reciprocal(g, s->scale), zero);
+    plb_value steps = plb_affine(g, state(g, "loss_scale.steps", 0, &steps_variable), 1, 1);
+    plb_value grows = plb_ge(g, steps, plb_scalar(g, PLB_F32, (double)growth));
+    plb_value larger = plb_where(g, grows, plb_affine(g, s->scale, 2, 0), s->scale);
+    plb_value next = plb_where(g, s->finite, larger, plb_affine(g, s->scale, 0.5, 0));
+    plb_value counts = plb_and(g, s->finite, plb_not(g, grows));
+    plb_assign(g, scale_variable, next);
+    plb_assign(g, steps_variable, plb_where(g, counts, steps, zero));
+}
+
 plb_status plb_train_step(plb_graph *graph, plb_value loss, const plb_step_options *options) {
-    step s = {.graph = graph, .options = options};
-    int lr_variable, count_variable;
+    step s = {.graph = graph,
+              .options = options,
+              .scale = PLB_NONE,
+              .unscale = PLB_NONE,
+              .finite = PLB_NONE};
+    int lr_variable, count_variable, scale_variable = -1;
     plb_status status;
     PLB_TRY_OUT(plb_graph_status(graph));
     if (options->optimizer == PLB_OPTIMIZER_SGD && options->sgd.momentum != 0 &&
@@ -152,11 +201,17 @@ plb_status plb_train_step(plb_graph *graph, plb_value loss, const plb_step_optio
         PLB_TRY_OUT(plb_fail(PLB_EUNSUPPORTED, "sgd: dampening with momentum"));
     }
     PLB_TRY_OUT(collect_reads(&s));
+    if (options->loss_scale > 0) {
+        s.scale = state(graph, "loss_scale", options->loss_scale, &scale_variable);
+        loss = plb_mul(graph, loss, s.scale);
+    }
     plb_gradients(graph, loss, s.read, s.n, s.gradient);
     plb_scope_push(graph, "optimizer");
+    if (s.scale != PLB_NONE) follow_scale(&s, scale_variable);
     s.lr = state(graph, "lr", options->lr, &lr_variable);
     plb_value before = state(graph, "step", 0, &count_variable);
     s.count = plb_affine(graph, before, 1, 1);
+    if (s.finite != PLB_NONE) s.count = plb_where(graph, s.finite, s.count, before);
     PLB_TRY_OUT(step_all(&s));
     plb_assign(graph, count_variable, s.count);
     plb_scope_pop(graph);

@@ -4,14 +4,15 @@
 //   coupled: g = g + weight_decay w              decoupled: w = w - lr weight_decay w
 //   m = m + (1 - beta1) (g - m)                  v = beta2 v + (1 - beta2) g g
 //   w = w - lr / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
-// Inputs w, g, m, v, lr, t; outputs w', m', v'. t counts from 1.
+// Inputs w, g, m, v, lr, t, and unscale where the loss was scaled: g is multiplied by it first, and
+// 0 leaves w, m and v as they are. Outputs w', m', v'. t counts from 1.
 #include <math.h>
 
 #include "base/core/status.h"
 #include "engine/ops/op.h"
 #include "plumb/ops.h"
 
-enum { W, G, M, V, LR, STEP };
+enum { W, G, M, V, LR, STEP, UNSCALE };
 
 static plb_status infer(plb_signature *s) {
     static const char *const names[] = {"w", "g", "m", "v"};
@@ -21,9 +22,10 @@ static plb_status infer(plb_signature *s) {
         if (t->dtype == s->in[W].dtype && plb_shape_equal(&t->shape, &s->in[W].shape)) continue;
         return plb_fail(PLB_EINVAL, "adam: expected %s like w", names[i]);
     }
-    for (int i = LR; i <= STEP; i++) {
+    for (int i = LR; i < s->n_in; i++) {
+        static const char *const scalars[] = {"lr", "step", "unscale"};
         if (plb_shape_count(&s->in[i].shape) == 1) continue;
-        return plb_fail(PLB_EINVAL, "adam: %s: one number", i == LR ? "lr" : "step");
+        return plb_fail(PLB_EINVAL, "adam: %s: one number", scalars[i - LR]);
     }
     for (int i = 0; i < 3; i++) s->out[i] = s->in[W];
     s->n_out = 3;
@@ -58,9 +60,15 @@ static void put(const plb_tensor *t, int64_t i, double value) {
 static plb_status ref(const plb_call *call) {
     const plb_adam_attrs *a = call->attrs;
     const scalars s = scalars_of(call);
+    const double unscale = call->n_in > UNSCALE ? at(&call->in[UNSCALE], 0) : 1;
+    for (int k = 0; k < 3 && unscale == 0; k++) {
+        static const int kept[] = {W, M, V};
+        PLB_TRY(plb_tensor_copy(&call->out[k], &call->in[kept[k]]));
+    }
+    if (unscale == 0) return PLB_OK;
     int64_t count = plb_shape_count(&call->in[W].shape);
     for (int64_t i = 0; i < count; i++) {
-        double w = at(&call->in[W], i), g = at(&call->in[G], i);
+        double w = at(&call->in[W], i), g = unscale * at(&call->in[G], i);
         if (a->decoupled) {
             w *= s.decay;
         } else {
@@ -97,17 +105,31 @@ static const plb_adam_attrs adamw = {
         .n_in = 6, .attrs = settings, .low = {[V] = 0, [LR] = 1e-3, [STEP] = 1},    \
         .high = {[V] = 1, [LR] = 1e-1, [STEP] = 5}, .no_gradient = true             \
     }
+#define SCALED(title, settings, unscale)                                                      \
+    {                                                                                         \
+        .name = title,                                                                        \
+        .in = {PLB_T(3, 7),        PLB_T(3, 7),        PLB_T(3, 7),       PLB_T(3, 7),        \
+               {.dtype = PLB_F32}, {.dtype = PLB_F32}, {.dtype = PLB_F32}},                   \
+        .n_in = 7, .attrs = settings, .no_gradient = true,                                    \
+        .low = {[G] = -100, [V] = 0, [LR] = 1e-3, [STEP] = 1, [UNSCALE] = unscale}, .high = { \
+            [G] = 100,                                                                        \
+            [V] = 1,                                                                          \
+            [LR] = 1e-1,                                                                      \
+            [STEP] = 5,                                                                       \
+            [UNSCALE] = unscale                                                               \
+        }                                                                                     \
+    }
 static const plb_sample samples[] = {
-    CASE("adam", &adam),
-    CASE("decayed", &decayed),
-    CASE("adamw", &adamw),
+    CASE("adam", &adam),           CASE("decayed", &decayed),
+    CASE("adamw", &adamw),         SCALED("of a scaled loss", &decayed, 0.01),
+    SCALED("left out", &adamw, 0),
 };
 
 const plb_op plb_op_adam = {.name = "adam",
                             .flags = PLB_OP_NO_GRAD,
                             .attrs_bytes = sizeof(plb_adam_attrs),
                             .min_in = 6,
-                            .max_in = 6,
+                            .max_in = 7,
                             .overwrites = {{W, 0}, {M, 1}, {V, 2}},
                             .n_overwrites = 3,
                             .infer = infer,
@@ -120,4 +142,11 @@ plb_value plb_adam(plb_graph *graph, plb_value w, plb_value g, plb_value m, plb_
                    plb_value lr, plb_value step, const plb_adam_attrs *attrs) {
     plb_value in[] = {w, g, m, v, lr, step};
     return plb_emit(graph, PLB_OP_adam, in, 6, attrs);
+}
+
+plb_value plb_adam_scaled(plb_graph *graph, plb_value w, plb_value g, plb_value m, plb_value v,
+                          plb_value lr, plb_value step, plb_value unscale,
+                          const plb_adam_attrs *attrs) {
+    plb_value in[] = {w, g, m, v, lr, step, unscale};
+    return plb_emit(graph, PLB_OP_adam, in, 7, attrs);
 }

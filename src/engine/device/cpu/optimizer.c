@@ -9,6 +9,7 @@
 #include "plumb/ops.h"
 
 enum { W, G, M, SGD_LR, V = 3, ADAM_LR, STEP };
+enum { SGD_INPUTS = 4, ADAM_INPUTS = 6 }; // without a scaled loss
 
 static plb_status run_sgd(void *state, const plb_call *call, plb_stream *stream) {
     (void)stream;
@@ -68,6 +69,7 @@ static plb_status run_adam(void *state, const plb_call *call, plb_stream *stream
 }
 
 static const char *refuse(const plb_query *q) {
+    if (q->n_in > (q->op == PLB_OP_sgd ? SGD_INPUTS : ADAM_INPUTS)) return "no scaled loss";
     for (int k = 0; k < q->n_in; k++) {
         const plb_tensor *t = &q->in[k];
         if (t->dtype == PLB_DTYPE_COUNT) continue;

@@ -9,7 +9,7 @@
 #include "engine/device/cuda/own.h"
 #include "plumb/ops.h"
 
-enum { WAVES = 16, SGD_LR = 3, ADAM_LR = 4, ADAM_STEP = 5 };
+enum { WAVES = 16, SGD_LR = 3, SGD_UNSCALE = 4, ADAM_LR = 4, ADAM_STEP = 5, ADAM_UNSCALE = 6 };
 
 // The learning rate lies at its data, so a scalar of any strides will do.
 static const char *refuse(const plb_query *q) {
@@ -33,12 +33,14 @@ static plb_optimizer_params params_of(const plb_query *q) {
         p.momentum = a->momentum, p.share = 1 - a->dampening, p.weight_decay = a->weight_decay;
         p.nesterov = a->nesterov != 0;
         p.lr_type = (int32_t)q->in[SGD_LR].dtype;
+        if (q->n_in > SGD_UNSCALE) p.scale_type = (int32_t)q->in[SGD_UNSCALE].dtype;
     } else {
         const plb_adam_attrs *a = q->attrs;
         p.beta1 = a->beta1, p.beta2 = a->beta2, p.eps = a->eps, p.weight_decay = a->weight_decay;
         p.decoupled = a->decoupled != 0;
         p.lr_type = (int32_t)q->in[ADAM_LR].dtype;
         p.step_type = (int32_t)q->in[ADAM_STEP].dtype;
+        if (q->n_in > ADAM_UNSCALE) p.scale_type = (int32_t)q->in[ADAM_UNSCALE].dtype;
     }
     return p;
 }
@@ -134,7 +136,7 @@ static plb_status send_pieces(many *m, const plb_part *parts, int n, int like_w,
 static plb_status merge(plb_device *device, const plb_part *parts, int n, plb_launch *out) {
     const plb_dtype dtype = parts[0].call->in[0].dtype;
     const int n_in = parts[0].call->n_in;
-    const bool is_adam = n_in > SGD_LR + 1;
+    const bool is_adam = n_in > SGD_UNSCALE + 1;
     int64_t n_pieces = 0;
     for (int i = 0; i < n; i++) {
         if (parts[i].call->in[0].dtype != dtype || parts[i].call->n_in != n_in) {

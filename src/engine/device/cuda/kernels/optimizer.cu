@@ -16,13 +16,18 @@ __device__ static void put(void *to, int64_t i, const wide<T> (&value)[W]) {
     store_narrow<T, W>((T *)to + i, value);
 }
 
+// What gradients are multiplied by; 0: nothing changes.
+__device__ static double unscale_of(const plb_operands &at, const plb_optimizer_params &p, int k) {
+    return at.in[k] ? load_float(at.in[k], p.scale_type, 0) : 1;
+}
+
 template <typename T, int W>
 __device__ static void sgd(const plb_operands &at, const plb_optimizer_params &p, int block,
                            int blocks) {
     typedef wide<T> A;
-    enum { WEIGHT, GRAD, MOMENT, LR };
+    enum { WEIGHT, GRAD, MOMENT, LR, UNSCALE };
     const A lr = (A)load_float(at.in[LR], p.lr_type, 0), momentum = (A)p.momentum;
-    const A decay = (A)p.weight_decay, share = (A)p.share;
+    const A decay = (A)p.weight_decay, share = (A)p.share, unscale = (A)unscale_of(at, p, UNSCALE);
     const int64_t step = (int64_t)blocks * blockDim.x * W;
     for (int64_t i = ((int64_t)block * blockDim.x + threadIdx.x) * W; i < p.count; i += step) {
         A w[W], g[W], m[W] = {};
@@ -30,8 +35,8 @@ __device__ static void sgd(const plb_operands &at, const plb_optimizer_params &p
         get<T, W>(at.in[GRAD], i, g);
         if (at.in[MOMENT]) get<T, W>(at.in[MOMENT], i, m);
 #pragma unroll
-        for (int k = 0; k < W; k++) {
-            A d = g[k] + decay * w[k];
+        for (int k = 0; k < W && unscale != 0; k++) {
+            A d = unscale * g[k] + decay * w[k];
             if (at.in[MOMENT]) {
                 m[k] = momentum * m[k] + share * d;
                 d = p.nesterov ? d + momentum * m[k] : m[k];
@@ -47,9 +52,10 @@ template <typename T, int W>
 __device__ static void adam(const plb_operands &at, const plb_optimizer_params &p, int block,
                             int blocks) {
     typedef wide<T> A;
-    enum { WEIGHT, GRAD, MEAN, SQUARE, LR, STEP };
+    enum { WEIGHT, GRAD, MEAN, SQUARE, LR, STEP, UNSCALE };
     const double lr = load_float(at.in[LR], p.lr_type, 0);
     const double t = load_float(at.in[STEP], p.step_type, 0);
+    const A unscale = (A)unscale_of(at, p, UNSCALE);
     const A keep = (A)(p.decoupled ? 1 - lr * p.weight_decay : 1);
     const A decay = (A)(p.decoupled ? 0 : p.weight_decay);
     const A size = (A)(lr / (1 - pow(p.beta1, t))), root = (A)sqrt(1 - pow(p.beta2, t));
@@ -62,8 +68,8 @@ __device__ static void adam(const plb_operands &at, const plb_optimizer_params &
         get<T, W>(at.in[MEAN], i, m);
         get<T, W>(at.in[SQUARE], i, v);
 #pragma unroll
-        for (int k = 0; k < W; k++) {
-            const A d = g[k] + decay * w[k];
+        for (int k = 0; k < W && unscale != 0; k++) {
+            const A d = unscale * g[k] + decay * w[k];
             m[k] += rest1 * (d - m[k]);
             v[k] = beta2 * v[k] + rest2 * d * d;
             w[k] = w[k] * keep - size * (m[k] / (sqrt(v[k]) / root + eps));

@@ -12,7 +12,7 @@ typedef struct plb_optimizer_params {
     double momentum, share, weight_decay; // sgd; share: 1 - dampening
     double beta1, beta2, eps;             // adam
     int32_t nesterov, decoupled;
-    int32_t lr_type, step_type; // dtypes of these scalars
+    int32_t lr_type, step_type, scale_type, zero; // dtypes of these scalars
 } plb_optimizer_params;
 
 // Part of one of many variables that a launch updates; a block takes one piece.
