@@ -308,6 +308,7 @@ static plb_status make_plan(plb_plan *plan, const plb_graph *graph) {
     PLB_TRY(run_passes(plan));
     PLB_TRY(plb_plan_schedule(plan));
     PLB_TRY(plb_plan_assign_storage(plan));
+    if (!plan->backend->host_memory) PLB_TRY(plb_plan_check_room(plan));
     lap(graph, "passes and schedule", &since_ns);
     PLB_TRY(select_kernels(plan));
     lap(graph, "selection", &since_ns);

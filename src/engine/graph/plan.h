@@ -126,6 +126,10 @@ PLB_MUST_USE plb_status plb_race(plb_plan *plan, const plb_kernel *const *kernel
 PLB_MUST_USE plb_status plb_plan_schedule(plb_plan *plan);
 // storage.c: fills tensors (without data), storage kinds and roots.
 PLB_MUST_USE plb_status plb_plan_assign_storage(plb_plan *plan);
+// slab.c, before steps are there: what values need at the very least, without workspace; and
+// PLB_ENOMEM where the device has less, so that nothing is timed for a plan that cannot be.
+PLB_MUST_USE plb_status plb_plan_least_bytes(plb_plan *plan, size_t *out);
+PLB_MUST_USE plb_status plb_plan_check_room(plb_plan *plan);
 // select.c: fills steps.
 PLB_MUST_USE plb_status plb_plan_select(plb_plan *plan);
 // slab.c: fills lives, offsets, memory, and every pointer.

@@ -255,6 +255,75 @@ static plb_status fill_slabs(plb_plan *plan) {
     return backend->wait(plan->stream);
 }
 
+// ---------------------------------------------------------------------------- how much at least
+// The lives that values have in the main part, in places of plan->order: steps come later. What
+// the prologue makes may be packed before the main part begins, and so does not count.
+static void touch_order(lives *l) {
+    const plb_plan *plan = l->plan;
+    for (int i = 0; i < plan->graph->n_nodes; i++) {
+        const int index = plan->order[i];
+        const plb_node *node = &plan->graph->nodes[index];
+        if (plan->prologue[index] || plan->is_view[index]) continue;
+        for (int k = 0; k < node->n_out; k++) touch(l, node->out + k, i);
+        for (int k = 0; k < node->n_in; k++) {
+            const plb_value root = node->in[k] < 0 ? -1 : plan->storage[node->in[k]].root;
+            if (root >= 0 && l->first[root] >= 0) touch(l, root, i);
+        }
+    }
+}
+
+// The most bytes that are alive at one place. A value of one place alone may be an output that
+// nobody needs.
+static size_t largest_live(const lives *l, ptrdiff_t *change) {
+    const plb_plan *plan = l->plan;
+    ptrdiff_t now = 0, most = 0;
+    for (int v = 0; v < plan->graph->n_values; v++) {
+        const plb_storage *s = &plan->storage[v];
+        if (s->root != v || s->kind != PLB_PLACE_TRANSIENT || l->last[v] == l->first[v]) continue;
+        change[l->first[v]] += (ptrdiff_t)padded(plan, s->size_bytes);
+        change[l->last[v] + 1] -= (ptrdiff_t)padded(plan, s->size_bytes);
+    }
+    for (int i = 0; i < plan->graph->n_nodes; i++) {
+        now += change[i];
+        if (now > most) most = now;
+    }
+    return (size_t)most;
+}
+
+plb_status plb_plan_least_bytes(plb_plan *plan, size_t *out) {
+    const size_t n_values = (size_t)plan->graph->n_values + 1;
+    const size_t n_nodes = (size_t)plan->graph->n_nodes + 1;
+    lives l = {.plan = plan};
+    plb_status status = PLB_OK;
+    l.first = plb_alloc_array(n_values, sizeof *l.first);
+    l.last = plb_alloc_array(n_values, sizeof *l.last);
+    ptrdiff_t *change = plb_alloc_array(n_nodes, sizeof *change);
+    *out = 0;
+    if (!l.first || !l.last || !change) {
+        status = plb_fail(PLB_ENOMEM, "out of memory for a plan");
+    } else {
+        memset(change, 0, n_nodes * sizeof *change);
+        for (size_t v = 0; v < n_values; v++) l.first[v] = l.last[v] = -1;
+        touch_order(&l);
+        *out = largest_live(&l, change);
+    }
+    plb_free(l.first);
+    plb_free(l.last);
+    plb_free(change);
+    return status;
+}
+
+plb_status plb_plan_check_room(plb_plan *plan) {
+    size_t least = 0, free_bytes = 0, total_bytes = 0;
+    PLB_TRY(plb_plan_least_bytes(plan, &least));
+    PLB_TRY(plan->backend->memory(plan->device, &free_bytes, &total_bytes));
+    if (least <= free_bytes) return PLB_OK;
+    return plb_fail(
+        PLB_ENOMEM,
+        "%s: out of memory: at least %zu bytes planned, %zu of the device's %zu are free",
+        plan->options.device, least, free_bytes, total_bytes);
+}
+
 plb_status plb_plan_place(plb_plan *plan) {
     lives l = {.plan = plan};
     size_t n_values = (size_t)plan->graph->n_values + 1;
