@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -30,20 +29,6 @@ static void fill_defaults(plb_bench_options *o) {
     }
 }
 
-static plb_status find_cache(char *out, size_t size) {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n;
-    if (cache && *cache) {
-        n = snprintf(out, size, "%s/plumb", cache);
-    } else if (home && *home) {
-        n = snprintf(out, size, "%s/.cache/plumb", home);
-    } else {
-        return plb_fail(PLB_EINVAL, "expected $XDG_CACHE_HOME or $HOME, found neither");
-    }
-    if (n < 0 || (size_t)n >= size) return plb_fail(PLB_EINVAL, "the cache's path is too long");
-    return plb_folder_make(out);
-}
-
 plb_status plb_bench_start_reference(plb_bench *b) {
     if (b->reference.stack) {
         if (b->reference.failure.outcome == PLB_OUTCOME_OK) return PLB_OK;
@@ -66,7 +51,8 @@ plb_status plb_bench_new(const plb_bench_options *options, plb_bench **out) {
     if (!b->arena) PLB_TRY_OUT(plb_fail(PLB_ENOMEM, "out of memory for a bench"));
     if (getrandom(&b->chance, sizeof b->chance, 0) < 0) b->chance = (uint64_t)b->began_ns;
     b->chance |= 1;
-    PLB_TRY_OUT(find_cache(b->cache, sizeof b->cache));
+    PLB_TRY_OUT(plb_folder_of_cache(b->arena, &b->cache));
+    PLB_TRY_OUT(plb_folder_make(b->cache));
     PLB_TRY_OUT(plb_stacks_find(b->arena, options->plumb, &b->stacks));
     PLB_TRY_OUT(plb_matrix_expand(b));
     PLB_TRY_OUT(plb_bench_learn(b));

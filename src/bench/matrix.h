@@ -28,7 +28,7 @@ struct plb_bench {
     plb_bench_options options;
     plb_arena *arena;
     plb_stacks stacks;
-    char cache[4096];
+    const char *cache; // folder of references and exported models; in the arena
     plb_group *groups;
     int group_count, group_capacity;
     plb_bench_case *cases;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/graph/tune.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/atomic_file.h"
 #include "base/core/alloc.h"
 #include "base/core/hash.h"
 #include "base/core/log.h"
+#include "base/core/status.h"
+#include "base/folder.h"
 #include "engine/graph/graph.h"
 
 static const char first_line[] = "plumb kernel choices 1\n";
@@ -46,26 +46,15 @@ void plb_tune_key(const plb_backend *backend, const plb_query *q, plb_strbuf *ke
     for (int i = 0; i < q->n_out; i++) append_tensor(key, &q->out[i]);
 }
 
-static bool cache_path(char *path, size_t size_bytes, bool make) {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n;
-    if (cache && *cache) {
-        n = snprintf(path, size_bytes, "%s/plumb", cache);
-    } else if (home && *home) {
-        n = snprintf(path, size_bytes, "%s/.cache/plumb", home);
-    } else {
-        return false;
-    }
-    if (n < 0 || (size_t)n + 16 > size_bytes) return false;
-    for (char *p = path + 1; make && *p; p++) { // each parent, then the folder itself
-        if (*p != '/') continue;
-        *p = '\0';
-        mkdir(path, 0755);
-        *p = '/';
-    }
-    if (make) mkdir(path, 0755);
-    strcat(path, "/kernels");
-    return true;
+// The file of choices, with its folder made if asked for; false: there is no place for one.
+static bool file_path(char *path, size_t size_bytes, bool make) {
+    const char *folder = NULL;
+    plb_arena *arena = plb_arena_new();
+    bool fine = arena && plb_folder_of_cache(arena, &folder) == PLB_OK;
+    if (fine && make) fine = plb_folder_make(folder) == PLB_OK;
+    int n = fine ? snprintf(path, size_bytes, "%s/kernels", folder) : -1;
+    plb_arena_free(arena);
+    return n >= 0 && (size_t)n < size_bytes;
 }
 
 static void keep(const char *key, const plb_choice *choice) { // locked
@@ -91,7 +80,7 @@ static void parse_line(char *line) {
 static void load(void) { // locked
     char path[1024], line[4096];
     loaded = true;
-    FILE *file = cache_path(path, sizeof path, false) ? fopen(path, "re") : NULL;
+    FILE *file = file_path(path, sizeof path, false) ? fopen(path, "re") : NULL;
     if (!file) return;
     bool known = fgets(line, sizeof line, file) && strcmp(line, first_line) == 0;
     while (known && fgets(line, sizeof line, file)) {
@@ -133,18 +122,36 @@ bool plb_choices_find(const char *lines, const char *key, plb_choice *out) {
     return false;
 }
 
+static bool begins_as_ours(const char *path) {
+    char line[sizeof first_line + 1];
+    FILE *file = fopen(path, "re");
+    if (!file) return false;
+    bool ours = fgets(line, sizeof line, file) && strcmp(line, first_line) == 0;
+    fclose(file);
+    return ours;
+}
+
+// A file of another version, or one that a full disk cut short, would take lines that nobody reads.
+static plb_status begin_anew(const char *path) {
+    plb_atomic_file *file = NULL;
+    PLB_TRY(plb_atomic_open(path, &file));
+    plb_status status = plb_atomic_write(file, first_line, strlen(first_line));
+    if (status)
+        plb_atomic_abort(file);
+    else
+        status = plb_atomic_commit(file);
+    return status;
+}
+
 static void append_to_file(const char *key, const plb_choice *choice) {
     char path[1024], line[4096];
     int n = snprintf(line, sizeof line, "%s\t%s\t%s\n", choice->kernel, choice->choice, key);
-    if (n < 0 || (size_t)n >= sizeof line || !cache_path(path, sizeof path, true)) return;
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
-    bool fresh = fd >= 0;
-    if (!fresh && errno == EEXIST) fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-    if (fd < 0) return;
-    bool fine = !fresh || write(fd, first_line, strlen(first_line)) == (ssize_t)strlen(first_line);
-    if (fine) fine = write(fd, line, (size_t)n) == n;
-    if (!fine) plb_log_line(PLB_LOG_DEBUG, "%s: could not be written", path);
-    close(fd);
+    if (n < 0 || (size_t)n >= sizeof line || !file_path(path, sizeof path, true)) return;
+    bool fine = begins_as_ours(path) || begin_anew(path) == PLB_OK;
+    int fd = fine ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+    if (fd < 0 || write(fd, line, (size_t)n) != n)
+        plb_log_line(PLB_LOG_DEBUG, "%s: could not be written", path);
+    if (fd >= 0) close(fd);
 }
 
 void plb_tune_remember(const char *key, const plb_choice *choice) {

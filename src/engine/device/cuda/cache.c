@@ -3,11 +3,11 @@
 // One file a thing, put in place whole, with a checksum; several processes may write the same one.
 // A cache that cannot be read or written only costs time.
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/atomic_file.h"
 #include "base/core/alloc.h"
+#include "base/core/arena.h"
 #include "base/core/hash.h"
 #include "base/core/log.h"
 #include "base/core/status.h"
@@ -25,20 +25,14 @@ typedef struct header {
 static const char magic[16] = "plumb cuda 1\n";
 
 static bool path_of(const char *name, bool make, char *path, size_t size_bytes) {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    char folder[900];
-    int n;
-    if (cache && *cache) {
-        n = snprintf(folder, sizeof folder, "%s/plumb/cuda", cache);
-    } else if (home && *home) {
-        n = snprintf(folder, sizeof folder, "%s/.cache/plumb/cuda", home);
-    } else {
-        return false;
-    }
-    if (n < 0 || (size_t)n >= sizeof folder) return false;
-    if (make && plb_folder_make(folder) != PLB_OK) return false;
-    n = snprintf(path, size_bytes, "%s/%s", folder, name);
-    return n > 0 && (size_t)n < size_bytes;
+    const char *cache = NULL, *folder = NULL;
+    plb_arena *arena = plb_arena_new();
+    bool fine = arena && plb_folder_of_cache(arena, &cache) == PLB_OK;
+    if (fine) fine = (folder = plb_arena_printf(arena, "%s/cuda", cache)) != NULL;
+    if (fine && make) fine = plb_folder_make(folder) == PLB_OK;
+    int n = fine ? snprintf(path, size_bytes, "%s/%s", folder, name) : -1;
+    plb_arena_free(arena);
+    return n >= 0 && (size_t)n < size_bytes;
 }
 
 bool plb_cuda_cache_read(const char *name, void **out, size_t *out_bytes) {
