@@ -43,7 +43,7 @@ struct plb_cards {
     plb_command_card card[PLB_COMMAND_CARDS];
     int64_t begin_ns, last_ns;
     plb_command_sample sample[PLB_COMMAND_SAMPLES];
-    int samples, looks, every; // each `every`-th look is kept
+    int samples, looks, every; // each `every`-th look is kept, of all cards
 };
 
 static bool find_all(void *library, nvml *n) {
@@ -108,19 +108,20 @@ static void sample_clocks(const nvml *n, void *device, plb_command_card *card) {
     if (n->throttle && n->throttle(device, &reasons) == 0) card->throttle |= reasons;
 }
 
-// When there is no room, every second look goes, and of those to come.
-static void keep(plb_cards *c, const plb_command_sample *sample) {
-    if (c->samples == PLB_COMMAND_SAMPLES) {
+// Whether this look is kept. When there is no room for one more of all cards, every second one
+// goes, and of those to come.
+static bool keep_look(plb_cards *c) {
+    if (c->samples + c->count > PLB_COMMAND_SAMPLES) {
         int kept = 0;
         for (int i = 0; i < c->samples; i++)
             if (i / c->count % 2 == 0) c->sample[kept++] = c->sample[i];
         c->samples = kept;
         c->every *= 2;
     }
-    c->sample[c->samples++] = *sample;
+    return c->looks++ % c->every == 0;
 }
 
-static void sample_one(plb_cards *c, int i, double seconds) {
+static void sample_one(plb_cards *c, int i, double seconds, bool keep) {
     plb_command_sample kept = {.at_ns = c->last_ns + (int64_t)(seconds * 1e9), .card = i};
     const nvml *n = &c->nvml;
     plb_command_card *card = &c->card[i];
@@ -145,7 +146,7 @@ static void sample_one(plb_cards *c, int i, double seconds) {
         kept.utilisation = (float)utilization.gpu / 100;
         c->utilisation_sum[i] += utilization.gpu / 100.0;
     }
-    if (c->looks % c->every == 0) keep(c, &kept);
+    if (keep) c->sample[c->samples++] = kept;
     sample_clocks(n, c->device[i], card);
     card->samples++;
 }
@@ -154,9 +155,9 @@ void plb_cards_sample(plb_cards *c) {
     if (!c) return;
     int64_t now_ns = plb_now_ns();
     double seconds = (double)(now_ns - c->last_ns) / 1e9;
-    for (int i = 0; i < c->count; i++) sample_one(c, i, seconds);
+    const bool keep = keep_look(c);
+    for (int i = 0; i < c->count; i++) sample_one(c, i, seconds, keep);
     c->last_ns = now_ns;
-    c->looks++;
 }
 
 void plb_cards_close(plb_cards *c, plb_command_result *out) {

@@ -222,11 +222,8 @@ static void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t 
         while (probe.cupti.next_record(buffer, valid_bytes, &record) == 0) read_record(record);
         probe.spool->buffers++;
         pthread_mutex_unlock(&probe.lock);
-        if (probe.cupti.dropped(context, stream, &dropped) == 0 && dropped) {
-            pthread_mutex_lock(&probe.lock);
-            probe.spool->lost[PLB_LOST_CUPTI] += (int64_t)dropped;
-            pthread_mutex_unlock(&probe.lock);
-        }
+        if (probe.cupti.dropped(context, stream, &dropped) == 0)
+            plb_spool_lose(probe.spool, PLB_LOST_CUPTI, (int64_t)dropped);
         pthread_mutex_lock(&probe.lock);
         probe.spool->probe_ns += plb_now_ns() - begin_ns;
         pthread_mutex_unlock(&probe.lock);

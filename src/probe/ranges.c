@@ -77,7 +77,7 @@ static int32_t row_of(plb_spool *spool, int32_t parent, const char *name) {
         row->hash = hash;
         return at;
     }
-    spool->lost[PLB_LOST_TABLE]++;
+    plb_spool_lose(spool, PLB_LOST_TABLE, 1);
     return NOWHERE;
 }
 

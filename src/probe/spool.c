@@ -39,6 +39,10 @@ void plb_spool_unmap(plb_spool *spool) {
     if (spool) munmap(spool, sizeof *spool);
 }
 
+void plb_spool_lose(plb_spool *spool, plb_lost reason, int64_t records) {
+    __atomic_add_fetch(&spool->lost[reason], records, __ATOMIC_RELAXED);
+}
+
 uint32_t plb_spool_add_name(plb_spool *spool, const char *name) {
     const size_t bytes = strlen(name) + 1;
     uint32_t offset = __atomic_load_n(&spool->name_bytes, __ATOMIC_RELAXED);

@@ -143,6 +143,10 @@ void plb_spool_add_times(plb_spool_times *times, int64_t length_ns);
 PLB_MUST_USE plb_status plb_spool_create(const char *path, plb_spool **out);
 void plb_spool_unmap(plb_spool *spool);
 
+// Counts records that were lost. From any thread: rows of ranges and of calls run out under
+// different locks.
+void plb_spool_lose(plb_spool *spool, plb_lost reason, int64_t records);
+
 // Adds `name` and returns its offset in the names; 0 when there is no room. From any thread: the
 // program's own name ranges while CUPTI's name kernels.
 uint32_t plb_spool_add_name(plb_spool *spool, const char *name);

@@ -101,7 +101,7 @@ static uint32_t add_kernel(plb_sum *sum, plb_spool_device *device, const plb_rec
     device->kernels++;
     plb_spool_kernel *row = kernel_row(sum, r);
     if (!row) {
-        sum->spool->lost[PLB_LOST_TABLE]++;
+        plb_spool_lose(sum->spool, PLB_LOST_TABLE, 1);
         return 0;
     }
     plb_spool_add_times(&row->times, r->end_ns - r->start_ns);
@@ -139,7 +139,8 @@ static bool communicates(const char *name) {
 static uint32_t add_device_work(plb_sum *sum, const plb_record *r) {
     plb_spool_device *device = device_row(sum, r->device);
     if (!device) {
-        sum->spool->lost[r->device < PLB_SPOOL_DEVICES ? PLB_LOST_MEMORY : PLB_LOST_DEVICE]++;
+        plb_spool_lose(sum->spool,
+                       r->device < PLB_SPOOL_DEVICES ? PLB_LOST_MEMORY : PLB_LOST_DEVICE, 1);
         return 0;
     }
     plb_busy busy = PLB_BUSY_KERNEL;
@@ -169,7 +170,7 @@ static uint32_t add_call(plb_sum *sum, const plb_record *r) {
         if (sum->timeline[i]) plb_timeline_add(sum->timeline[i], r->busy, r->start_ns, r->end_ns);
     plb_spool_named *row = call_row(sum->spool, r);
     if (!row) {
-        sum->spool->lost[PLB_LOST_TABLE]++;
+        plb_spool_lose(sum->spool, PLB_LOST_TABLE, 1);
         return 0;
     }
     plb_spool_add_times(&row->times, r->end_ns - r->start_ns);
@@ -192,7 +193,7 @@ uint32_t plb_sum_record(plb_sum *sum, const plb_record *r) {
     plb_spool *spool = sum->spool;
     spool->records++;
     if (r->end_ns < r->start_ns) {
-        spool->lost[PLB_LOST_BACKWARD]++;
+        plb_spool_lose(spool, PLB_LOST_BACKWARD, 1);
         return 0;
     }
     switch (r->kind) {
