@@ -45,7 +45,7 @@ static plb_status read_inputs(plb_client *reference, const json_t *list, plb_fac
 
 static plb_status read_outputs(plb_client *reference, const json_t *list, plb_facts *out) {
     out->n_outputs = 1;
-    out->output[0].count = out->classes;
+    out->output[0].count = out->classes, out->output[0].dtype = PLB_F32;
     if (!out->file[0]) return PLB_OK;
     out->n_outputs = (int)json_array_size(list);
     if (out->n_outputs < 1 || out->n_outputs > PLB_FACTS_MAX_OUTPUTS) return malformed(reference);
@@ -53,6 +53,9 @@ static plb_status read_outputs(plb_client *reference, const json_t *list, plb_fa
         const json_t *entry = json_array_get(list, (size_t)i);
         const json_t *shape = json_object_get(entry, "shape");
         const char *name = json_string_value(json_object_get(entry, "name"));
+        const char *dtype = json_string_value(json_object_get(entry, "dtype"));
+        if (!dtype) return malformed(reference);
+        out->output[i].dtype = plb_dtype_from_name(dtype);
         snprintf(out->output[i].name, sizeof out->output[i].name, "%s", name ? name : "");
         out->output[i].count = 1;
         for (size_t k = 0; k < json_array_size(shape); k++) {

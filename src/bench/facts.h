@@ -23,7 +23,8 @@ typedef struct plb_facts {
     int n_outputs; // that inference hands out: 1, or a file's
     struct {
         char name[256];
-        int64_t count; // elements of a row
+        plb_dtype dtype; // of a file; f32 otherwise
+        int64_t count;   // elements of a row
     } output[PLB_FACTS_MAX_OUTPUTS];
     bool log_probabilities;
     bool dropout; // training draws random numbers

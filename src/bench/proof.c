@@ -44,6 +44,7 @@ static void note(plb_proof *p, const char *name, double error, double limit) {
 // One output of a batch in a slot: `count` elements a row, `first` of the reference's rows.
 typedef struct found_output {
     const plb_tensor *tensor;
+    plb_dtype dtype; // that it should have
     int64_t first, count;
     int slot, arrangement;
     const char *name;
@@ -55,15 +56,24 @@ static bool has_shape(const plb_load *load, const found_output *f) {
     return rows && plb_shape_count(s) == load->batches->batch * f->count;
 }
 
+static double limit_of(const plb_load *load, const found_output *f) {
+    const int depth = load->facts->depth;
+    double limit = plb_tolerance(load->c, PLB_RESULT_OUTPUT, depth);
+    if (!load->facts->file[0]) return limit;
+    if (f->dtype == PLB_F16 || f->dtype == PLB_BF16) { // so much of it the file itself lets fall
+        plb_case half = *load->c;
+        snprintf(half.dtype, sizeof half.dtype, "%s", plb_dtype_name(f->dtype));
+        snprintf(half.autocast, sizeof half.autocast, "none");
+        limit = fmax(limit, plb_tolerance(&half, PLB_RESULT_OUTPUT, depth));
+    }
+    return 4 * limit; // saturating gates and the like amplify rounding more than layers do
+}
+
 // Row by row: the reference knows rows, not batches.
 static void compare_output(const plb_load *load, const plb_reference *r, const found_output *f,
                            plb_proof *p) {
     const plb_batches *b = load->batches;
     const plb_tensor *found = f->tensor;
-    const double any_graph =
-        4; // saturating gates and the like amplify rounding more than layers do
-    double limit = plb_tolerance(load->c, PLB_RESULT_OUTPUT, load->facts->depth) *
-                   (load->facts->file[0] ? any_graph : 1);
     if (!has_shape(load, f)) {
         char shape[160];
         plb_proof_fail(p, "%s: expected %lld rows of %lld, found %s", f->name, (long long)b->batch,
@@ -89,7 +99,9 @@ static void compare_output(const plb_load *load, const plb_reference *r, const f
     if (rows < b->batch) p->rows = rows;
     // A file's output may be one probability near 0, which gates round as they round 1.
     const double least = load->facts->file[0] ? 1e-2 : 1e-30;
-    if (rows) note(p, f->name, most / fmax(size, least), limit), p->compared[PLB_RESULT_OUTPUT]++;
+    if (rows)
+        note(p, f->name, most / fmax(size, least), limit_of(load, f)),
+            p->compared[PLB_RESULT_OUTPUT]++;
 }
 
 // All outputs of a batch, in the order of the facts.
@@ -101,6 +113,7 @@ static void compare_outputs(const plb_load *load, const plb_reference *r, const 
         snprintf(name, sizeof name, "%s%s%s", load->facts->output[k].name,
                  load->facts->file[0] ? ", " : "", what);
         const found_output one = {.tensor = &found[k],
+                                  .dtype = load->facts->output[k].dtype,
                                   .first = first,
                                   .count = load->facts->output[k].count,
                                   .slot = slot,

@@ -21,7 +21,8 @@ from plumb_stack.stack import Session, Stack, capabilities, refuse_layout  # noq
 
 NUMPY = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16,
          "tensor(int8)": np.int8, "tensor(int16)": np.int16, "tensor(int32)": np.int32,
-         "tensor(int64)": np.int64, "tensor(uint8)": np.uint8, "tensor(bool)": np.bool_}
+         "tensor(int64)": np.int64, "tensor(uint8)": np.uint8, "tensor(uint16)": np.uint16,
+         "tensor(uint32)": np.uint32, "tensor(uint64)": np.uint64, "tensor(bool)": np.bool_}
 LEVELS = {"all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
           "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
           "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
@@ -48,6 +49,10 @@ class OrtSession(Session):
                 raise Refused("export", one_line(error)) from error
             else:
                 raise
+        for output in self.session.get_outputs():
+            if output.type not in NUMPY:
+                raise Refused("dtype", f"output {output.name}: {output.type}: numpy has no such "
+                                       "type")
         self.device = case.device.partition(":")[0]
         self.index = int(case.device.partition(":")[2] or 0)
         self.numpy = [{} for _ in range(case.slots)]

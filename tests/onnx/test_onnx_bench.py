@@ -51,6 +51,49 @@ def test_small(stacks, folder):
     verify(stacks, path)
 
 
+def varint(n):
+    out = b""
+    while n > 127:
+        out, n = out + bytes([n & 127 | 128]), n >> 7
+    return out + bytes([n])
+
+
+def message(*fields):
+    """A protobuf message of (number, value): an int, or bytes."""
+    return b"".join(varint(n << 3) + varint(v) if isinstance(v, int)
+                    else varint(n << 3 | 2) + varint(len(v)) + v for n, v in fields)
+
+
+def cast_model(*types):
+    """y0 = Cast(Abs(x)), y1 = ..., f32 [2, 3] to the types with these numbers in ONNX."""
+    def value(name, dtype):
+        shape = message(*((1, message((1, n))) for n in (2, 3)))
+        return message((1, name), (2, message((1, message((1, dtype), (2, shape))))))
+    names = [b"y%d" % i for i in range(len(types))]
+    nodes = [message((1, b"x"), (2, b"a"), (4, b"Abs"))]
+    for name, dtype in zip(names, types):
+        to = message((1, b"to"), (20, 2), (3, dtype))
+        nodes.append(message((1, b"a"), (2, name), (4, b"Cast"), (5, to)))
+    graph = message(*((1, node) for node in nodes), (2, b"g"), (11, value(b"x", 1)),
+                    *((12, value(name, dtype)) for name, dtype in zip(names, types)))
+    return message((1, 8), (8, message((1, b""), (2, 17))), (7, graph))
+
+
+def test_types(stacks, folder):
+    """Outputs of many types; those of 16 bits are as exact as these are."""
+    path = pathlib.Path(folder, "cast.onnx")
+    f16, u16, u32, u64, bf16 = 10, 4, 12, 13, 16
+    path.write_bytes(cast_model(u16, u32, u64, f16))
+    verify(stacks, path)
+    path.write_bytes(cast_model(bf16))
+    answer = plumb("verify", path, "--stack", ",".join(stacks), "--threads", 1, "--json")
+    for case in answer["cases"]:
+        if case["stack"] in OWN:
+            assert case["outcome"] == "ok", case
+        else:
+            assert case["outcome"] == "refused" and "numpy has no such type" in case["reason"], case
+
+
 def test_silero(stacks, folder):
     """An LSTM with state, an integer input whose value is given, an extent by name."""
     path = DATA / "silero-vad-16k-op15.onnx"

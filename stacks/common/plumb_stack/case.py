@@ -84,8 +84,10 @@ def _input(message):
     dtype = take(message, "dtype", str)
     shape = take_list(message, "shape", int)
     offsets = take_list(message, "offsets", int)
-    if dtype not in DTYPES or dtype == "bf16":
+    if dtype not in DTYPES:
         raise Invalid(f"load: an input of dtype {dtype!r:.20}")
+    if dtype == "bf16":
+        raise Refused("dtype", "inputs of bf16: numpy has no such type")
     if any(extent < 1 for extent in shape) or len(shape) > 8:
         raise Invalid(f"load: an input of shape {shape!r:.60}")
     if not offsets:

@@ -11,7 +11,7 @@ ALIGN_BYTES = 64
 # bf16 has no type in numpy: its bits travel as u16 and are widened where a float is wanted.
 DTYPES = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.uint16,
           "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8,
-          "bool": np.bool_}
+          "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "bool": np.bool_}
 NAMES = {np.dtype(v): k for k, v in DTYPES.items() if k != "bf16"}
 
 
