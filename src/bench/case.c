@@ -302,3 +302,8 @@ void plb_case_title(const plb_case *c, char *out, size_t size) {
         length += n > 0 ? (size_t)n : 0;
     }
 }
+
+bool plb_case_is_device(const char *name) {
+    if (strcmp(name, "cpu") == 0 || strcmp(name, "cuda") == 0) return true;
+    return strncmp(name, "cuda:", 5) == 0 && name[5] && !name[5 + strspn(name + 5, "0123456789")];
+}

@@ -80,4 +80,7 @@ PLB_API int plb_case_differences(const plb_case *a, const plb_case *b, plb_case_
 // the defaults. For tables and messages.
 PLB_API void plb_case_title(const plb_case *c, char *out, size_t size);
 
+// Whether it is the name of a device: cpu, cuda or cuda:N.
+PLB_API bool plb_case_is_device(const char *name);
+
 #endif

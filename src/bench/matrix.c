@@ -66,10 +66,8 @@ static plb_status check_options(const plb_bench_options *o) {
     CHECK_WORDS("region", &o->regions, "latency", "queued", "host", "return");
     for (int i = 0; i < o->devices.count; i++) {
         const char *d = o->devices.word[i];
-        bool good =
-            strcmp(d, "cpu") == 0 || strcmp(d, "cuda") == 0 ||
-            (strncmp(d, "cuda:", 5) == 0 && d[5] && strspn(d + 5, "0123456789") == strlen(d + 5));
-        if (!good) return plb_fail(PLB_EINVAL, "--device %s: expected cpu, cuda or cuda:N", d);
+        if (!plb_case_is_device(d))
+            return plb_fail(PLB_EINVAL, "--device %s: expected cpu, cuda or cuda:N", d);
     }
     PLB_TRY(check_batches(o));
     PLB_TRY(check_numbers("size", &o->sizes, 1));
@@ -108,7 +106,8 @@ static plb_status check_setting_stacks(const plb_bench *b) {
         char name[64];
         const char *word = b->options.settings.word[i];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "."), word);
-        PLB_TRY(plb_stacks_get(&b->stacks, name, &stack));
+        plb_status status = plb_stacks_get(&b->stacks, name, &stack);
+        if (status) return plb_fail_context(status, "--set %s", word);
     }
     return PLB_OK;
 }

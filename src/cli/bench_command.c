@@ -4,6 +4,7 @@
 #include "base/core/status.h"
 #include "cli/bench_flags.h"
 #include "cli/bench_report.h"
+#include "cli/onnx_model.h"
 
 static plb_status tell(plb_call *call, const plb_bench *bench, bool verify) {
     const plb_bench_flags *f = call->options;
@@ -20,6 +21,7 @@ plb_status plb_bench_command(plb_call *call, bool verify) {
     plb_status status;
     if (!arena) return plb_fail(PLB_ENOMEM, "out of memory");
     plb_cli_catch_interrupt();
+    if (f->dim) PLB_TRY_OUT(plb_cli_onnx_check_dims(call->operands, call->operand_count, f->dim));
     PLB_TRY_OUT(plb_bench_flags_read(f, call, arena, &options));
     options.tell = plb_bench_show, options.verify = verify;
     PLB_TRY_OUT(plb_bench_new(&options, &bench));

@@ -14,6 +14,7 @@
 #include "cli/explain_file.h"
 #include "cli/explain_report.h"
 #include "cli/typed.h"
+#include "engine/device/inventory.h"
 #include "engine/graph/device_roof.h"
 #include "plumb/step.h"
 #include "plumb/zoo.h"
@@ -106,11 +107,8 @@ static plb_status fill_inputs(plb_explained *e, int64_t classes) {
 static plb_status build_any(plb_onnx_model *m, const explain_flags *f, const char *name) {
     const plb_zoo_info *info;
     const char *of_zoo = f->batch ? "batch" : f->size ? "size" : f->classes ? "classes" : NULL;
-    bool file = plb_cli_is_onnx(name);
-    if (file && of_zoo)
-        return plb_fail(PLB_EINVAL, "--%s is the zoo's; --dim is for files", of_zoo);
-    if (file) return plb_explain_file(name, f->task, f->dim, m);
-    if (f->dim) return plb_fail(PLB_EINVAL, "--dim is for ONNX files, and %s is none", name);
+    PLB_TRY(plb_cli_onnx_check(name, of_zoo, f->dim));
+    if (plb_cli_is_onnx(name)) return plb_explain_file(name, f->task, f->dim, m);
     PLB_TRY(plb_zoo_find(name, &info));
     m->model = plb_model_new();
     if (!m->model) return plb_fail(PLB_ENOMEM, "out of memory for a model");
@@ -220,6 +218,7 @@ static plb_status run_explain(plb_call *call) {
     plb_status status;
     if (f->out) PLB_TRY(plb_format_of_path(f->out, &format));
     if (f->plot && call->json) return plb_fail(PLB_EINVAL, "--plot prints no JSON");
+    PLB_TRY_OUT(plb_device_check(f->device));
     PLB_TRY_OUT(plb_math_from_name(f->math, &e.options.math));
     PLB_TRY_OUT(plb_autocast_from_name(f->autocast, &e.options.autocast));
     PLB_TRY_OUT(build_any(&m, f, e.model));

@@ -47,15 +47,14 @@ static plb_status build_zoo(const char *name, const export_flags *f, plb_onnx_mo
     return plb_model_init(m->model, (uint64_t)f->seed);
 }
 
-static plb_status build(const char *name, const export_flags *f, plb_onnx_model *m) {
+static plb_status check(const char *name, const export_flags *f) {
     const char *of_zoo = f->weights ? "weights" : f->batch ? "batch" : f->size ? "size" : NULL;
     if (!of_zoo && f->classes) of_zoo = "classes";
-    if (!plb_cli_is_onnx(name)) {
-        if (f->dim) return plb_fail(PLB_EINVAL, "--dim is for ONNX files, and %s is none", name);
-        return build_zoo(name, f, m);
-    }
-    if (of_zoo) return plb_fail(PLB_EINVAL, "--%s: the file %s has its own", of_zoo, name);
-    return plb_cli_onnx_load(name, f->dim, m);
+    return plb_cli_onnx_check(name, of_zoo, f->dim);
+}
+
+static plb_status build(const char *name, const export_flags *f, plb_onnx_model *m) {
+    return plb_cli_is_onnx(name) ? plb_cli_onnx_load(name, f->dim, m) : build_zoo(name, f, m);
 }
 
 static plb_status tell(const char *model, const char *path, uint64_t digest,
@@ -88,6 +87,7 @@ static plb_status run_export_onnx(plb_call *call) {
     plb_onnx_model m = {0};
     plb_onnx_written written = {0};
     uint64_t digest = 0;
+    PLB_TRY(check(name, f));
     if (!f->output) return plb_fail(PLB_EINVAL, "expected --output F.onnx");
     plb_status status = build(name, f, &m);
     if (!status) status = plb_onnx_digest(m.graph, &digest);

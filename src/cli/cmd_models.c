@@ -182,7 +182,10 @@ static plb_status run_models(plb_call *call) {
     const models_flags *f = call->options;
     const char *name = call->operand_count ? call->operands[0] : NULL;
     const char *flag = f->size ? "size" : f->classes ? "classes" : f->batch ? "batch" : NULL;
+    if (!name && f->dim) flag = "dim";
     if (!name && flag) return plb_fail(PLB_EINVAL, "--%s: expected the NAME of a model too", flag);
+    if (name) PLB_TRY(plb_cli_onnx_check(name, flag, f->dim));
+    if (f->dim) PLB_TRY(plb_cli_onnx_check_dims(call->operands, 1, f->dim));
     plb_json json;
     if (call->json) plb_cli_json_begin(&json, name ? "model" : "models", 1);
     plb_json *to = call->json ? &json : NULL;

@@ -17,6 +17,7 @@
 #include "cli/onnx_model.h"
 #include "data/registry.h"
 #include "data/transform.h"
+#include "engine/device/inventory.h"
 #include "plumb/plan.h"
 #include "plumb/weights.h"
 #include "plumb/zoo.h"
@@ -307,16 +308,28 @@ static plb_status predict_onnx(const plb_call *call) {
     const predict_flags *f = call->options;
     plb_plan_options options = {.threads = f->threads ? (int)f->threads : plb_machine_threads(),
                                 .no_winograd = f->no_winograd,
+                                .device = f->device,
+                                .tune_ms = f->tune_seconds * 1000,
                                 .time_limit_ms = (int64_t)ceil(f->time_limit * 1000)};
+    PLB_TRY(plb_math_from_name(f->math, &options.math));
+    PLB_TRY(plb_autocast_from_name(f->autocast, &options.autocast));
     PLB_TRY(plb_level_from_name(f->level, &options.level));
-    if (f->weights) return plb_fail(PLB_EINVAL, "--weights: an ONNX file has its own");
     return plb_cli_onnx_predict(call->operands[0], f->dim, call->operands + 1,
                                 call->operand_count - 1, f->save, &options, call->json);
 }
 
 static plb_status run_predict(plb_call *call) {
     const predict_flags *f = call->options;
+    const char *of_zoo = f->weights   ? "weights"
+                         : f->labels  ? "labels"
+                         : f->classes ? "classes"
+                         : f->size    ? "size"
+                                      : NULL;
+    PLB_TRY(plb_cli_onnx_check(call->operands[0], of_zoo, f->dim));
+    PLB_TRY(plb_device_check(f->device));
     if (plb_cli_is_onnx(call->operands[0])) return predict_onnx(call);
+    if (f->save)
+        return plb_fail(PLB_EINVAL, "--save is for ONNX files, and %s is none", call->operands[0]);
     predict p = {.flags = f, .files = call->operands + 1, .n_files = call->operand_count - 1};
     plb_status status;
     PLB_TRY_OUT(plb_zoo_find(call->operands[0], &p.info));

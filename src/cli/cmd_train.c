@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "cli/train_report.h"
 #include "data/registry.h"
+#include "engine/device/inventory.h"
 #include "plumb/weights.h"
 #include "plumb/zoo.h"
 #include "train/loop.h"
@@ -183,6 +184,7 @@ static plb_status set_options(session *s, const char *model) {
     o->max_steps = f->max_steps;
     o->checkpoint = f->checkpoint;
     o->checkpoint_every = f->checkpoint_every;
+    PLB_TRY(plb_device_check(f->device)); // before data are read
     if (on_device(o) && !f->level && !s->resume) o->level = PLB_LEVEL_REPLAY;
     o->profile = !on_device(o); // reading its clocks would hold a device up
     int spare = plb_machine_threads() - o->threads;

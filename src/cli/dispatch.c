@@ -178,7 +178,7 @@ int plb_cli_main(int argc, char **argv) {
     if (!status) return exit_code;
     // Whoever closed the pipe, as `| head` does, has seen enough and needs no words.
     if (!plb_cli_reader_left()) {
-        fprintf(stderr, "plumb%s%s: %s\n", place ? " " : "", place ? place : "", plb_error_text());
+        plb_cli_say("plumb%s%s: %s", place ? " " : "", place ? place : "", plb_error_text());
     }
     (void)!fflush(stdout); // what was printed before the failure
     return plb_cli_exit_code(status);

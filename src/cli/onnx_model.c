@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/core/alloc.h"
+#include "base/core/arena.h"
 #include "base/core/status.h"
 #include "cli/cli.h"
 #include "cli/units.h"
@@ -16,11 +17,86 @@ bool plb_cli_is_onnx(const char *name) {
     return length > 5 && strcmp(name + length - 5, ".onnx") == 0;
 }
 
+plb_status plb_cli_onnx_check(const char *name, const char *of_zoo, const char *dims) {
+    plb_onnx_dims list;
+    bool file = plb_cli_is_onnx(name);
+    if (file && of_zoo)
+        return plb_fail(PLB_EINVAL, "--%s is for models of the zoo; %s has its own", of_zoo, name);
+    if (!file && dims) return plb_fail(PLB_EINVAL, "--dim is for ONNX files, and %s is none", name);
+    return plb_onnx_dims_read(dims, &list);
+}
+
+// What --dim may name: open extents, and integer inputs, which may have one element.
+typedef struct dim_names {
+    plb_arena *arena;
+    const char *name[256];
+    size_t count;
+} dim_names;
+
+static plb_status add_name(dim_names *names, const char *name) {
+    if (!*name || names->count == sizeof names->name / sizeof *names->name) return PLB_OK;
+    const char *copy = plb_arena_strdup(names->arena, name);
+    if (!copy) return plb_fail(PLB_ENOMEM, "out of memory for names of extents");
+    names->name[names->count++] = copy;
+    return PLB_OK;
+}
+
+static plb_status add_names(dim_names *names, const plb_onnx *file) {
+    for (int i = 0; i < plb_onnx_input_count(file); i++) {
+        plb_onnx_input_info info;
+        PLB_TRY(plb_onnx_input(file, i, &info));
+        if (!plb_dtype_is_float(info.dtype)) PLB_TRY(add_name(names, info.name));
+        for (int k = 0; info.ranked && k < info.shape.rank; k++)
+            if (info.shape.dim[k] < 0) PLB_TRY(add_name(names, info.symbol[k]));
+    }
+    return PLB_OK;
+}
+
+static plb_status check_names(const dim_names *names, const plb_onnx_dims *dims) {
+    for (int i = 0; i < dims->n; i++) {
+        bool known = false;
+        for (size_t k = 0; k < names->count; k++)
+            known |= strcmp(names->name[k], dims->list[i].name) == 0;
+        if (known) continue;
+        const char *nearest = plb_nearest_name(dims->list[i].name, names->name, names->count);
+        if (!nearest && names->count) nearest = names->name[0];
+        return plb_fail(PLB_EINVAL, "--dim %s: no input has an extent of that name; %s%s%s",
+                        dims->list[i].name, nearest ? "did you mean " : "none has a name",
+                        nearest ? nearest : "", nearest ? "?" : "");
+    }
+    return PLB_OK;
+}
+
+plb_status plb_cli_onnx_check_dims(char *const *names, int count, const char *dims) {
+    plb_onnx_dims list;
+    dim_names known = {.arena = plb_arena_new()};
+    plb_onnx *file = NULL;
+    plb_status status;
+    if (!known.arena) return plb_fail(PLB_ENOMEM, "out of memory for names of extents");
+    PLB_TRY_OUT(plb_onnx_dims_read(dims, &list));
+    int files = 0;
+    for (int i = 0; i < count; i++) {
+        if (!plb_cli_is_onnx(names[i])) continue;
+        files++;
+        PLB_TRY_OUT(plb_onnx_open(names[i], &file));
+        PLB_TRY_OUT(add_names(&known, file));
+        plb_onnx_free(file);
+        file = NULL;
+    }
+    status = files ? check_names(&known, &list)
+                   : plb_fail(PLB_EINVAL, "--dim is for ONNX files, and %s is none", names[0]);
+out:
+    plb_onnx_free(file);
+    plb_arena_free(known.arena);
+    return status;
+}
+
 // ---------------------------------------------------------------------------- loading
 plb_status plb_cli_onnx_load(const char *path, const char *dims, plb_onnx_model *out) {
     plb_onnx_dims list;
     *out = (plb_onnx_model){0};
     plb_status status = plb_onnx_dims_read(dims, &list);
+    if (!status && dims) status = plb_cli_onnx_check_dims((char *const[]){(char *)path}, 1, dims);
     if (!status) status = plb_onnx_open(path, &out->file);
     if (!status) {
         out->model = plb_model_new();

@@ -15,6 +15,12 @@ typedef struct plb_onnx_model {
 
 bool plb_cli_is_onnx(const char *name); // ends in ".onnx"
 
+// PLB_EINVAL where `name` is an ONNX file and `of_zoo` names a flag that was given and only the
+// zoo's models have, or where it is none and --dim was given (NULL: was not), or is malformed.
+PLB_MUST_USE plb_status plb_cli_onnx_check(const char *name, const char *of_zoo, const char *dims);
+// PLB_EINVAL where --dim has a name that none of the files among `names` knows.
+PLB_MUST_USE plb_status plb_cli_onnx_check_dims(char *const *names, int count, const char *dims);
+
 // Opens and builds. `dims` ("batch=8,length=128", or NULL) gives open extents their numbers; what
 // it does not name becomes 1. Freed by the caller, after an error too.
 PLB_MUST_USE plb_status plb_cli_onnx_load(const char *path, const char *dims, plb_onnx_model *out);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Also in builds without ONNX: commands read their flags before they find that out.
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,12 +9,12 @@
 
 static plb_status one_dim(char *text, plb_onnx_dim *out) {
     char *equals = strchr(text, '='), *end = NULL;
-    if (equals) {
-        *equals = '\0';
-        *out = (plb_onnx_dim){text, strtoll(equals + 1, &end, 10)};
-    }
-    if (equals && equals != text && end != equals + 1 && !*end && out->extent > 0) return PLB_OK;
-    return plb_fail(PLB_EINVAL, "--dim: expected NAME=N,..., found '%s'", text);
+    if (equals) *out = (plb_onnx_dim){text, strtoll(equals + 1, &end, 10)};
+    bool whole = equals && equals != text && end != equals + 1 && !*end;
+    if (!whole || out->extent < 1 || out->extent == INT64_MAX)
+        return plb_fail(PLB_EINVAL, "--dim: expected NAME=N,..., found '%s'", text);
+    *equals = '\0';
+    return PLB_OK;
 }
 
 plb_status plb_onnx_dims_read(const char *text, plb_onnx_dims *out) {

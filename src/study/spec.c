@@ -13,6 +13,7 @@
 #include "base/core/strbuf.h"
 #include "base/file.h"
 #include "base/folder.h"
+#include "bench/case.h"
 #include "study/results.h"
 
 enum { MAX_FIELDS = 48, MAX_NUMBERS = 64, MAX_PARTS = 64 };
@@ -198,6 +199,9 @@ static plb_status check_part(const context *c, const plb_yaml *at, const plb_stu
     if (lacks)
         return plb_fail(PLB_EINVAL, "%s, line %d: the part %s has no %s", c->label, at->line,
                         part->name ? part->name : "here", lacks);
+    for (size_t i = 0; i < part->devices.count; i++)
+        if (!plb_case_is_device(part->devices.word[i]))
+            return expected(c, plb_yaml_find(at, "devices"), "cpu, cuda or cuda:N");
     for (size_t i = 0; i < part->batch.count; i++)
         if (part->batch.value[i] < 1)
             return expected(c, plb_yaml_find(at, "batch"), "batches from 1");
@@ -233,12 +237,15 @@ static plb_status read_parts(const context *c, const plb_yaml *list, plb_study_s
 }
 
 static plb_status choose_devices(const context *c, const char *devices, plb_study_spec *spec) {
-    plb_study_words words = {plb_arena_alloc(c->arena, 16 * sizeof *words.word), 0};
+    size_t most = strlen(devices) / 2 + 1; // a word and a comma each
+    plb_study_words words = {plb_arena_alloc(c->arena, most * sizeof *words.word), 0};
     char *copy = plb_arena_strdup(c->arena, devices), *rest = NULL;
     if (!words.word || !copy) return plb_fail(PLB_ENOMEM, "%s: no memory", c->label);
-    for (char *word = strtok_r(copy, ",", &rest); word && words.count < 16;
-         word = strtok_r(NULL, ",", &rest))
+    for (char *word = strtok_r(copy, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
+        if (!plb_case_is_device(word))
+            return plb_fail(PLB_EINVAL, "--device %s: expected cpu, cuda or cuda:N", word);
         words.word[words.count++] = word;
+    }
     if (!words.count) return plb_fail(PLB_EINVAL, "--device: expected a list, found none");
     for (size_t i = 0; i < spec->part_count; i++) spec->parts[i].devices = words;
     return PLB_OK;
@@ -249,7 +256,8 @@ static plb_status apply_sets(plb_yaml *root, const char *sets, plb_arena *arena)
     if (!copy) return plb_fail(PLB_ENOMEM, "--set: no memory");
     for (char *path = strtok_r(copy, ";", &rest); path; path = strtok_r(NULL, ";", &rest)) {
         char *equals = strchr(path, '=');
-        if (!equals) return plb_fail(PLB_EINVAL, "--set %s: expected key=value", path);
+        if (!equals || path + strspn(path, ".") == equals)
+            return plb_fail(PLB_EINVAL, "--set %s: expected key=value", path);
         *equals = '\0';
         PLB_TRY(plb_yaml_set(root, path, equals + 1, arena));
     }

@@ -70,6 +70,12 @@ def test_bad_usage_is_one_line_and_exit_2():
         expect(plumb(name, "--no-such-flag"), 2, err=f"plumb {name}: unknown flag --no-such-flag")
 
 
+def test_an_error_is_one_line_whatever_names_hold():
+    run = plumb("models", "two\nlines\x1b[31m.onnx")
+    expect(run, 2, err="two\\nlines\\x1b[31m.onnx: ")
+    expect(plumb("x\ny"), 2, err='unknown command "x\\ny"')
+
+
 def test_doctor_says_the_same_in_words_and_json():
     expect(plumb("doctor"), 0, "Processor")
     run = plumb("doctor", "--json")

@@ -412,6 +412,20 @@ def test_bad_numbers_are_refused():
         assert not (f.path / "x").exists()
 
 
+def test_flags_that_would_do_nothing_are_refused():
+    with Folder() as f:
+        file, array = f.path / "m.onnx", f.path / "x.npy"
+        made = plumb("export-onnx", "mnist_cnn", "-o", file)
+        if made.returncode == 3:
+            raise Skip("this build has no ONNX")
+        for words in (["--size", 28], ["--classes", 10], ["--labels", file]):
+            expect_refusal(plumb("predict", file, array, *words), "is for models of the zoo")
+        expect_refusal(plumb("predict", file, array, "--device", "gpu"), "device gpu: expected cpu")
+        expect_refusal(f.predict(None, None, "--save", f.path), "--save is for ONNX files")
+        expect_refusal(f.predict(None, None, "--dim", "n=1"), "--dim is for ONNX files")
+        expect_refusal(plumb("models", file, "--dim", "btach=2"), "no input has an extent")
+
+
 def test_sizes_that_do_not_fit_are_refused():
     expect_refusal(plumb("models", "vgg16", "--size", 1), "vgg16")
     expect_refusal(plumb("models", "--size", 64), "expected the NAME of a model")

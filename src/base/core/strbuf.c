@@ -28,11 +28,16 @@ void plb_strbuf_append(plb_strbuf *buf, const char *bytes, size_t length) {
 }
 
 void plb_strbuf_printf(plb_strbuf *buf, const char *format, ...) {
-    va_list args, again;
+    va_list args;
     va_start(args, format);
+    plb_strbuf_vprintf(buf, format, args);
+    va_end(args);
+}
+
+void plb_strbuf_vprintf(plb_strbuf *buf, const char *format, va_list args) {
+    va_list again;
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, format, args);
-    va_end(args);
     if (n >= 0 && reserve(buf, (size_t)n)) {
         vsnprintf(buf->text + buf->length, (size_t)n + 1, format, again);
         buf->length += (size_t)n;

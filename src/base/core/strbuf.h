@@ -3,6 +3,7 @@
 #ifndef PLB_BASE_CORE_STRBUF_H
 #define PLB_BASE_CORE_STRBUF_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -15,6 +16,7 @@ typedef struct plb_strbuf {
 } plb_strbuf;
 
 PLB_API void plb_strbuf_printf(plb_strbuf *buf, const char *format, ...) PLB_PRINTF(2);
+PLB_API void plb_strbuf_vprintf(plb_strbuf *buf, const char *format, va_list args);
 PLB_API void plb_strbuf_append(plb_strbuf *buf, const char *bytes, size_t length);
 PLB_API void plb_strbuf_free(plb_strbuf *buf); // back to {0}
 

@@ -123,8 +123,16 @@ plb_status plb_device_find(const char *name, const plb_backend **out_backend, in
     }
     memcpy(kind, name, length);
     kind[length] = '\0';
+    if (colon && strcmp(kind, "cpu") == 0)
+        return plb_fail(PLB_EINVAL, "device %s: there is one cpu, without a number", name);
     *out_index = (int)index;
     return plb_backend_find(kind, out_backend);
+}
+
+plb_status plb_device_check(const char *name) {
+    const plb_backend *backend;
+    int index;
+    return plb_device_find(name, &backend, &index);
 }
 
 plb_status plb_backend_inventory(const char *backend, plb_inventory *out) {
