@@ -59,7 +59,7 @@ static const plb_flag flags[] = {
     {FLAG("strict", SWITCH, strict),
      .help = "exit with 6 when the profile is incomplete, or of no device"},
     {FLAG("pid", INT, pid), .value = "N", .min = 0, .max = INT32_MAX, .fallback = "0",
-     .help = "refused: a program is profiled from its start"},
+     .help = "refused: profiles begin at the start"},
 };
 
 // The probe's library: beside the program, as it is built, or where it is installed.

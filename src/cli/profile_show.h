@@ -24,10 +24,8 @@ typedef struct plb_profile_flags {
      .fallback = "total", .help = "order of the tables"},                                         \
         {PLB_PROFILE_FLAG("top", INT, top), .value = "N", .max = 1 << 20, .fallback = "20",       \
          .help = "rows of a table; 0: all"},                                                      \
-        {PLB_PROFILE_FLAG("steps", INT, steps), .value = "N", .max = INT64_C(1) << 40,            \
-         .fallback = "0",                                                                         \
-         .help = "how many steps it makes, for time and energy of one; "                          \
-                 "0: as many as it has ranges \"step\""},                                         \
+        {PLB_PROFILE_FLAG("steps", INT, steps), .value = "N", .max = 1 << 30, .fallback = "0",    \
+         .help = "steps it makes; 0: one a range \"step\""},                                      \
         {PLB_PROFILE_FLAG("group", CHOICE, group), .value = "kernel|class", .fallback = "kernel", \
          .help = "class leaves single kernels out"},                                              \
     {                                                                                             \
