@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/core/alloc.h"
@@ -13,7 +14,6 @@
 #include "cli/cli.h"
 #include "cli/stored.h"
 #include "report/json_read.h"
-#include "report/run.h"
 #include "report/write.h"
 #include "store/study.h"
 #include "study/document.h"
@@ -40,7 +40,7 @@ static const plb_flag flags[] = {
      .kind = PLB_FLAG_STRING,
      .offset = offsetof(report_flags, part),
      .value = "NAME",
-     .help = "only this figure or table: for csv, png, pdf and svg"},
+     .help = "only this figure or table"},
     {.name = "plot",
      .kind = PLB_FLAG_SWITCH,
      .offset = offsetof(report_flags, plot),
@@ -88,8 +88,7 @@ static plb_status read_run(const report_flags *f, const char *word, plb_document
         run = rows[0];
     }
     plb_strbuf_printf(stem, "run-%" PRId64, run.id);
-    bool is_study = plb_store_find_study(store, run.id, NULL, arena, &study) == PLB_OK;
-    status = is_study ? plb_study_document(store, run.id, out) : plb_report_run(store, &run, out);
+    status = plb_study_run_document(store, &run, out);
 out:
     plb_store_close(store);
     plb_arena_free(arena);
@@ -130,12 +129,19 @@ static plb_status default_path(const char *stem, plb_format format, plb_strbuf *
     return out->failed ? plb_fail(PLB_ENOMEM, "out of memory for a path") : PLB_OK;
 }
 
-// Paths that were written: lines, or elements of a JSON array.
+// Whether the path is where standard output goes: /dev/stdout, or the file it was redirected to.
+static bool is_own_output(const char *path) {
+    struct stat own, other;
+    return !fstat(STDOUT_FILENO, &own) && !stat(path, &other) && own.st_dev == other.st_dev &&
+           own.st_ino == other.st_ino;
+}
+
+// Paths that were written: lines, or elements of a JSON array. Not behind the page itself.
 static void tell(void *context, const char *path) {
     plb_json *json = context;
     if (json)
         plb_json_string(json, NULL, path);
-    else
+    else if (!is_own_output(path))
         plb_print("%s\n", path);
 }
 
@@ -190,6 +196,7 @@ static plb_status run_report(plb_call *call) {
     PLB_TRY(choose_format(f, &format));
     if (f->plot && call->json) return plb_fail(PLB_EINVAL, "--plot prints no JSON");
     PLB_TRY_OUT(read_document(f, call->operand_count ? call->operands[0] : NULL, &document, &stem));
+    if (f->part) PLB_TRY_OUT(plb_document_keep(document, f->part));
     const bool text = format == PLB_FORMAT_MARKDOWN || format == PLB_FORMAT_CSV;
     const bool prints = f->plot || (text && !f->out && !call->json);
     if (prints) PLB_TRY_OUT(print_text(f, document, format));

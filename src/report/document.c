@@ -277,3 +277,25 @@ void plb_table_link(plb_table *table, const char *address, const char *format, .
     const char *to = take_text(table->document, address);
     add_cell(table, (plb_part_cell){.text = text, .number = (double)NAN, .address = to});
 }
+
+// ---------------------------------------------------------------------------- a part alone
+static bool is_called(const plb_part *part, const char *name) {
+    const char *own = part->kind == PLB_PART_FIGURE  ? part->figure->name
+                      : part->kind == PLB_PART_TABLE ? part->table->name
+                                                     : NULL;
+    return own && strcmp(own, name) == 0;
+}
+
+plb_status plb_document_keep(plb_document *document, const char *name) {
+    for (plb_section *s = document->first; s; s = s->next) {
+        for (plb_part *p = s->first; p; p = p->next) {
+            if (!is_called(p, name)) continue;
+            document->verdict = document->last_verdict = NULL;
+            document->first = document->last = s;
+            s->first = s->last = p;
+            s->next = NULL, p->next = NULL;
+            return PLB_OK;
+        }
+    }
+    return plb_document_no_part(document, name);
+}

@@ -29,6 +29,9 @@ typedef struct plb_table plb_table;
 
 typedef enum plb_tone { PLB_TONE_PLAIN, PLB_TONE_GOOD, PLB_TONE_BAD, PLB_TONE_UNSURE } plb_tone;
 
+// Drops everything but the figure or table of this name. PLB_EINVAL: there is none.
+PLB_API PLB_MUST_USE plb_status plb_document_keep(plb_document *document, const char *name);
+
 PLB_API plb_document *plb_document_new(const char *title); // NULL when out of memory
 PLB_API void plb_document_free(plb_document *document);    // NULL is legal
 // PLB_ENOMEM, or PLB_EINVAL if a figure was not right or a table's last row is not whole.

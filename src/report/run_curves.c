@@ -68,15 +68,28 @@ static void thin(curve *c) {
     c->count = n;
 }
 
+// Says how many lines of a figure that has `shown` of them are missing.
+static const char *caption_of(const plb_run_cases *all, const char *text, size_t shown,
+                              size_t missing) {
+    const char *more = missing ? plb_arena_printf(all->arena,
+                                                  "%s These are the first %zu; %zu more are left "
+                                                  "out of the figure.",
+                                                  text, shown, missing)
+                               : text;
+    return more ? more : text;
+}
+
 static plb_status add_warmup(const plb_run_cases *all, const plb_run_group *g, plb_section *s) {
     plb_figure_series series[MOST_CURVES + 1];
     double *ends = plb_arena_alloc(all->arena, 2 * MOST_CURVES * sizeof *ends);
-    size_t n = 0, marked = 0;
+    size_t n = 0, marked = 0, missing = 0;
     if (!ends) return no_memory();
-    for (size_t i = 0; i < g->members && n < MOST_CURVES; i++) {
+    for (size_t i = 0; i < g->members; i++) {
         const plb_run_case *c = &g->member[i];
         curve line;
         if (!c->ok || c->first_start < 0) continue;
+        missing += n == MOST_CURVES;
+        if (n == MOST_CURVES) continue;
         PLB_TRY(read_curve(all, c, &line));
         thin(&line);
         if (!line.count) continue;
@@ -104,9 +117,11 @@ static plb_status add_warmup(const plb_run_cases *all, const plb_run_group *g, p
         .kind = PLB_FIGURE_LINES,
         .name = name,
         .title = g->title,
-        .caption = "The first start of each stack, iteration by iteration; beyond the tenth, "
-                   "medians of stretches. What lies before the mark was found to be warm-up and is "
-                   "in no result.",
+        .caption = caption_of(all,
+                              "The first start of each stack, iteration by iteration; beyond the "
+                              "tenth, medians of stretches. What lies before the mark was found to "
+                              "be warm-up and is in no result.",
+                              n, missing),
         .command = plb_run_command(all, name),
         .x = {.title = "iteration", .unit = PLB_UNIT_COUNT, .log = true},
         .y = {.title = "time of one iteration", .unit = PLB_UNIT_NS, .log = true},
@@ -119,10 +134,13 @@ static plb_status add_warmup(const plb_run_cases *all, const plb_run_group *g, p
 
 plb_status plb_run_add_warmup(const plb_run_cases *all, plb_document *d) {
     plb_section *s = NULL;
-    size_t figures = 0;
+    size_t figures = 0, measured = 0;
+    for (size_t g = 0; g < all->groups; g++) measured += all->group[g].ok > 0;
     for (size_t g = 0; g < all->groups && figures < MOST_GROUPS; g++) {
         if (!all->group[g].ok) continue;
         if (!s) s = plb_document_section(d, "Warm-up");
+        if (!figures && measured > MOST_GROUPS)
+            plb_section_say(s, "The first %d of %zu sets of cases.", MOST_GROUPS, measured);
         PLB_TRY(add_warmup(all, &all->group[g], s));
         figures++;
     }
@@ -169,15 +187,21 @@ static plb_status fill_past(const plb_run_cases *all, const past *p, const plb_r
 
 static plb_status add_history(const plb_run_cases *all, const plb_run_group *g,
                               const plb_measurement_row *rows, size_t count, plb_document *d,
-                              plb_section **section, size_t *figures) {
+                              plb_section **section, size_t *figures, size_t *left_out) {
     plb_figure_series series[MOST_CURVES];
-    size_t n = 0;
-    for (size_t i = 0; i < g->members && n < MOST_CURVES; i++) {
+    size_t n = 0, missing = 0;
+    for (size_t i = 0; i < g->members; i++) {
         const plb_run_case *c = &g->member[i];
         const past p = find_past(rows, count, c->row->case_id, c->row->machine_id);
-        if (p.count >= LEAST_RUNS) PLB_TRY(fill_past(all, &p, c, &series[n++]));
+        if (p.count < LEAST_RUNS) continue;
+        missing += n == MOST_CURVES;
+        if (n < MOST_CURVES) PLB_TRY(fill_past(all, &p, c, &series[n++]));
     }
     if (!n) return PLB_OK;
+    if (*figures == MOST_GROUPS) {
+        ++*left_out;
+        return PLB_OK;
+    }
     const char *name = plb_arena_printf(all->arena, "history-%s", g->name);
     if (!name) return no_memory();
     if (!*section) *section = plb_document_section(d, "History");
@@ -185,8 +209,10 @@ static plb_status add_history(const plb_run_cases *all, const plb_run_group *g,
         .kind = PLB_FIGURE_LINES,
         .name = name,
         .title = g->title,
-        .caption = "The same case in every run on this machine, with the 95 % interval over its "
-                   "starts.",
+        .caption = caption_of(all,
+                              "The same case in every run on this machine, with the 95 % interval "
+                              "over its starts.",
+                              n, missing),
         .command = plb_run_command(all, name),
         .x = {.title = "run", .unit = PLB_UNIT_COUNT},
         .y = {.title = "time of one iteration", .unit = PLB_UNIT_NS, .log = true},
@@ -201,11 +227,16 @@ static plb_status add_history(const plb_run_cases *all, const plb_run_group *g,
 plb_status plb_run_add_history(const plb_run_cases *all, plb_document *d) {
     plb_measurement_row *rows;
     plb_section *section = NULL;
-    size_t count, figures = 0;
+    size_t count, figures = 0, left_out = 0;
     if (!all->count) return PLB_OK;
     PLB_TRY(plb_store_history(all->store, &all->run->id, 1, PLB_SUMMARY_ALGORITHM, all->arena,
                               &rows, &count));
-    for (size_t g = 0; g < all->groups && figures < MOST_GROUPS; g++)
-        PLB_TRY(add_history(all, &all->group[g], rows, count, d, &section, &figures));
+    for (size_t g = 0; g < all->groups; g++)
+        PLB_TRY(add_history(all, &all->group[g], rows, count, d, &section, &figures, &left_out));
+    if (left_out)
+        plb_section_say(section,
+                        "%zu more sets of cases have a history; plumb serve shows that of every "
+                        "case.",
+                        left_out);
     return PLB_OK;
 }

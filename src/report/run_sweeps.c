@@ -11,7 +11,7 @@
 #include "report/palette.h"
 #include "report/run_cases.h"
 
-enum { MOST_STACKS = 12, MOST_VALUES = 64, MOST_FIGURES = 16, LEAST_POINTS = 3 };
+enum { MOST_STACKS = 32, MOST_VALUES = 64, MOST_FIGURES = 16, LEAST_POINTS = 3 };
 
 static plb_status no_memory(void) {
     return plb_fail(PLB_ENOMEM, "out of memory for a run's sweeps");
@@ -251,19 +251,30 @@ static plb_section *section_of(plb_document *d, plb_section **section) {
     return *section;
 }
 
-static plb_status add_slices(const plb_run_cases *all, plb_document *d, plb_section **section) {
+static bool is_surface(family *f) {
+    drop_sparse(f, 4);
+    return f->values[0] > 1 && f->values[1] > 1 && f->values[0] * f->values[1] > 5 && f->stacks;
+}
+
+static bool is_slice(family *f, plb_sweep sweep) {
+    drop_sparse(f, 2);
+    return f->values[0] >= (sweep == PLB_SWEEP_THREADS ? 2 : LEAST_POINTS) && f->stacks;
+}
+
+static plb_status add_slices(const plb_run_cases *all, plb_document *d, plb_section **section,
+                             size_t *left_out) {
     size_t figures = 0;
     for (int k = 0; k < PLB_SWEEPS; k++) {
         const plb_sweep sweep = (plb_sweep)k;
-        const size_t least = sweep == PLB_SWEEP_THREADS ? 2 : LEAST_POINTS;
-        for (size_t i = 0; i < all->count && figures < MOST_FIGURES; i++) {
+        for (size_t i = 0; i < all->count; i++) {
             family f;
             if (!leads(all, &all->item[i], 1u << k)) continue;
             gather(all, &all->item[i], 1u << k, &sweep, 1, &f);
-            drop_sparse(&f, 2);
-            if (f.values[0] < least || !f.stacks) continue;
-            PLB_TRY(add_slice(&f, sweep, section_of(d, section)));
-            figures++;
+            if (!is_slice(&f, sweep)) continue;
+            if (figures++ < MOST_FIGURES)
+                PLB_TRY(add_slice(&f, sweep, section_of(d, section)));
+            else
+                ++*left_out;
         }
     }
     return PLB_OK;
@@ -273,16 +284,22 @@ plb_status plb_run_add_sweeps(const plb_run_cases *all, plb_document *d) {
     static const plb_sweep both[] = {PLB_SWEEP_BATCH, PLB_SWEEP_SIZE};
     const unsigned free_sweeps = 1u << PLB_SWEEP_BATCH | 1u << PLB_SWEEP_SIZE;
     plb_section *section = NULL;
-    size_t figures = 0;
-    for (size_t i = 0; i < all->count && figures < MOST_FIGURES; i++) {
+    size_t figures = 0, left_out = 0;
+    for (size_t i = 0; i < all->count; i++) {
         family f;
         if (!leads(all, &all->item[i], free_sweeps)) continue;
         gather(all, &all->item[i], free_sweeps, both, 2, &f);
-        drop_sparse(&f, 4);
-        if (f.values[0] < 2 || f.values[1] < 2 || f.values[0] * f.values[1] < 6 || !f.stacks)
-            continue;
-        PLB_TRY(add_surface(&f, section_of(d, &section)));
-        figures++;
+        if (!is_surface(&f)) continue;
+        if (figures++ < MOST_FIGURES)
+            PLB_TRY(add_surface(&f, section_of(d, &section)));
+        else
+            left_out++;
     }
-    return add_slices(all, d, &section);
+    PLB_TRY(add_slices(all, d, &section, &left_out));
+    if (left_out)
+        plb_section_say(section,
+                        "%zu more sweeps have no figure here; the table of all cases has their "
+                        "numbers.",
+                        left_out);
+    return PLB_OK;
 }

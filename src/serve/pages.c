@@ -151,10 +151,7 @@ static plb_status put_run(const request *r, const char *name) {
     PLB_TRY(find_run(r, *end ? 0 : id, &run));
     if (!run) return put_not_there(r, "run", name);
     plb_document *d;
-    plb_study_row study;
-    const bool is_study = plb_store_find_study(r->store, run->id, NULL, r->arena, &study) == PLB_OK;
-    PLB_TRY(is_study ? plb_study_document(r->store, run->id, &d)
-                     : plb_report_run(r->store, run, &d));
+    PLB_TRY(plb_study_run_document(r->store, run, &d));
     const bool running = strcmp(run->state, "running") == 0;
     plb_status status = put_page(r, d, running ? REFRESH_S : 0, NULL, 0);
     plb_document_free(d);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/core/status.h"
+#include "report/run.h"
 #include "store/read.h"
 #include "study/results.h"
 
@@ -133,4 +134,14 @@ plb_status plb_study_document(plb_store *store, int64_t run_id, plb_document **o
     }
     *out = document;
     return PLB_OK;
+}
+
+plb_status plb_study_run_document(plb_store *store, const plb_run_row *run, plb_document **out) {
+    plb_study_row study;
+    plb_arena *arena = plb_arena_new();
+    if (!arena) return plb_fail(PLB_ENOMEM, "out of memory for a report");
+    const plb_status found = plb_store_find_study(store, run->id, NULL, arena, &study);
+    plb_arena_free(arena);
+    if (found == PLB_OK) return plb_study_document(store, run->id, out);
+    return found == PLB_EMISSING || found == PLB_EINVAL ? plb_report_run(store, run, out) : found;
 }

@@ -5,10 +5,13 @@
 #define PLB_STUDY_DOCUMENT_H
 
 #include "report/write.h"
-#include "store/store.h"
+#include "store/read.h"
 
 // The document of a run that is a study; plb_document_free. PLB_EMISSING: the run is none.
 PLB_API PLB_MUST_USE plb_status plb_study_document(plb_store *store, int64_t run_id,
                                                    plb_document **out);
+// The document of any run: a study's, or that of its cases.
+PLB_API PLB_MUST_USE plb_status plb_study_run_document(plb_store *store, const plb_run_row *run,
+                                                       plb_document **out);
 
 #endif

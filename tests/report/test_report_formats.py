@@ -250,6 +250,41 @@ def test_run_of_store(folder, _path):
     assert {r["batch"] for r in grid} >= {"1", "8", "16", "32"}
 
 
+def test_part_alone(folder, path):
+    text = plumb("report", path, "--format", "md", "--part", "bars")
+    assert "280" in text and text.count("\n### ") == 1, text
+    page = folder / "part.html"
+    plumb("report", path, "-o", page, "--part", "bars")
+    html = page.read_text()
+    assert html.count("<figure") == 1 and "row 00" not in html
+    assert "row 00" not in plumb("report", path, "--plot", "--part", "bars")
+    plumb("report", path, "--format", "md", "--part", "none", code=2)
+
+
+def test_path_is_not_behind_its_page(folder, path):
+    assert plumb("report", path, "-o", "/dev/stdout").endswith("</html>\n")
+    told = plumb("report", path, "-o", folder / "told.html")
+    assert told == f"{folder / 'told.html'}\n"
+
+
+def test_what_is_left_out_is_told(folder, _path):
+    db = folder / "many.db"
+    draw = samples.generator()
+    names = [f"plumb-{k:02d}" for k in range(14)]
+    for _ in range(3):  # a history needs three runs
+        cases = [samples.measured(draw, 1e6, stack=stack, model=f"m{model}")
+                 for model in range(8) for stack in (names if model == 0 else names[:1])]
+        for batch in (1, 16, 32):
+            cases += [samples.measured(draw, 1e6, model=f"s{k}", batch=batch) for k in range(18)]
+        number = samples.add(db, folder, samples.run_of(draw, cases))
+    text = plumb("report", number, "--db", db, "--format", "md")
+    groups = 8 + 3 * 18
+    assert f"The first 6 of {groups} sets of cases." in text
+    assert f"{groups - 6} more sets of cases have a history" in text
+    assert text.count("These are the first 12; 2 more are left out of the figure.") == 2
+    assert "2 more sweeps have no figure here" in text  # 18 over batch, of which 16 are drawn
+
+
 def parts(number, db):
     run = subprocess.run([samples.PLUMB, "report", str(number), "--db", db, "--format", "csv",
                           "--part", "?"], capture_output=True, text=True, timeout=60, check=False)
