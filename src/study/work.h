@@ -20,7 +20,7 @@ typedef struct plb_study_inputs {
 
 enum { PLB_STUDY_PARKED = 8 };
 
-// A worker that waits for the next seed of its stack.
+// A worker that waits for the next training of its stack.
 typedef struct plb_parked_client {
     plb_client client;
     char key[160];
@@ -38,10 +38,9 @@ struct plb_study {
     plb_client reference;
     plb_client client; // the stack that runs now
     char client_key[160];
-    // Workers of the part that is trained now: seeds of stacks take turns, so that a machine that
-    // changes does so to all, and starting a worker may take longer than an epoch.
+    // While there is training: seeds of stacks take turns, so that a machine that changes does so to
+    // all, and starting a worker may take longer than an epoch.
     plb_parked_client parked[PLB_STUDY_PARKED];
-    const plb_study_part *parked_of;
     plb_study_item *items;
     size_t count, done;
     plb_store *store;

@@ -82,10 +82,9 @@ void plb_study_stop_clients(plb_study *s) {
     stop_parked(s);
 }
 
-// Whether the stack of s->client has another seed to train, and what it holds may stay in memory.
+// Whether the stack of s->client may be asked to train again, and what it holds stay in memory.
 static bool worth_parking(const plb_study *s, const plb_study_item *next) {
-    return s->parked_of == next->part && next->part->kind == PLB_PART_TRAIN &&
-           next->part->seeds.count > 1 && usable(&s->client) &&
+    return next->part->kind == PLB_PART_TRAIN && usable(&s->client) &&
            plb_usage_memory_available() > 4 * s->client.peak_rss_bytes;
 }
 
@@ -118,10 +117,9 @@ plb_status plb_study_client(plb_study *s, const plb_study_item *item) {
     char key[160];
     const plb_stack *stack = NULL;
     snprintf(key, sizeof key, "%s %s %" PRId64, item->stack, item->device, item->threads);
-    if (s->parked_of != item->part) stop_parked(s);
+    if (item->part->kind != PLB_PART_TRAIN) stop_parked(s);
     bool stays = usable(&s->client) && !strcmp(key, s->client_key);
     if (!stays) park(s, item);
-    s->parked_of = item->part;
     if (stays || unpark(s, key)) {
         snprintf(s->client_key, sizeof s->client_key, "%s", key);
         s->client.failure = (plb_failure){0};
