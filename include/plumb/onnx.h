@@ -63,8 +63,18 @@ PLB_API PLB_MUST_USE plb_status plb_onnx_dims_read(const char *text, plb_onnx_di
 // the values (a reshape's target that is an input), the program is made for these values.
 typedef struct plb_onnx_given {
     const char *name;
-    plb_tensor tensor; // plain, dense
+    plb_tensor tensor; // plain, dense; without data: extents alone
+    // Instead of an input of the program: a value that its caller made, of the tensor's type.
+    bool made;
+    plb_value value;
 } plb_onnx_given;
+
+// What layers that differ between training and inference become.
+typedef enum plb_onnx_mode {
+    PLB_ONNX_AS_WRITTEN,
+    PLB_ONNX_TRAIN, // what the file says is in training drops at random and assigns statistics
+    PLB_ONNX_EVAL,  // none is in training
+} plb_onnx_mode;
 
 typedef struct plb_onnx_options {
     const plb_onnx_dim *dims;
@@ -72,6 +82,10 @@ typedef struct plb_onnx_options {
     const plb_onnx_given *given;
     int n_given;
     int64_t open_extent; // of what neither dims nor given tell; 0: refuse
+    plb_onnx_mode mode;
+    // Which weights are trained, by patterns of names ("layer4.*,fc.*"): those of `only` (NULL:
+    // all) without those of `freeze` (NULL: none). The others become buffers.
+    const char *only, *freeze;
 } plb_onnx_options;
 
 // Appends the file's graph to `graph`, an empty program. Its inputs and outputs keep their names;
@@ -82,6 +96,27 @@ typedef struct plb_onnx_options {
 PLB_API PLB_MUST_USE plb_status plb_onnx_build(const plb_onnx *file,
                                                const plb_onnx_options *options, plb_graph *graph,
                                                char **fixed);
+// How a file's graph learns to tell classes of pictures.
+typedef struct plb_onnx_learning {
+    int64_t batch, channels, height, width, classes; // of the data
+    // "cross-entropy" (of scores), "nll" (of their log-softmax), "mse" (to 1 for the class and 0
+    // else, or, of an output that is as large as the picture, to the picture) or "output", which
+    // is the loss; NULL: by the graph. It is a mean over the batch, and its sum with `eval`.
+    const char *loss;
+    const char *output; // what it is taken of; NULL: the first output that fits
+    const char *only, *freeze;
+    bool eval;
+} plb_onnx_learning;
+
+// Appends the file's graph to `graph`, an empty program, with inputs "x" f32[N,C,H,W] and "y"
+// i64[N], and outputs "loss" and "correct", which counts the samples whose class has the largest
+// score (NaN where there are no scores). The file has one input of floats, [N,C,H,W] or [N,H,W,C]
+// or as many numbers in another shape, and may have one of integers, which gets the classes.
+// PLB_EINVAL and PLB_EUNSUPPORTED name the input, output or weight that does not fit.
+PLB_API PLB_MUST_USE plb_status plb_onnx_build_learning(const plb_onnx *file,
+                                                        const plb_onnx_learning *how,
+                                                        plb_graph *graph, plb_value *out_loss);
+
 // Whether the graph owns loops or branches on data, which only level interp runs.
 PLB_API bool plb_onnx_needs_interp(const plb_graph *graph);
 
@@ -124,6 +159,13 @@ typedef struct plb_onnx_written {
 // where one file could not hold them. PLB_EUNSUPPORTED names the node that ONNX has no op for.
 PLB_API PLB_MUST_USE plb_status plb_onnx_write(const plb_graph *graph, const char *path,
                                                bool external, plb_onnx_written *out);
+
+// Writes the file again, all as it was, with the values that the variables of `model`, which were
+// built from it, have now. Otherwise as plb_onnx_write. PLB_EUNSUPPORTED where a subgraph or an
+// attribute has values in a file beside it.
+PLB_API PLB_MUST_USE plb_status plb_onnx_write_trained(const plb_onnx *file, plb_model *model,
+                                                       const char *path, bool external,
+                                                       plb_onnx_written *out);
 
 // Reads one tensor, in the form in which ONNX's test cases keep inputs and outputs. The values are
 // *memory's, which the caller frees with plb_free.

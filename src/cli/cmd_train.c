@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains a model of the zoo. What flags leave open comes from the checkpoint that is resumed, else
-// from the model; the rest is train/loop.h.
+// Trains a model of the zoo or an ONNX file. What flags leave open comes from the checkpoint that
+// is resumed, else from the model; the rest is train/loop.h.
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -11,6 +11,8 @@
 #include "base/machine.h"
 #include "base/memory_use.h"
 #include "cli/cli.h"
+#include "cli/onnx_model.h"
+#include "cli/train_model.h"
 #include "cli/train_report.h"
 #include "data/registry.h"
 #include "engine/device/inventory.h"
@@ -24,6 +26,7 @@ typedef struct train_flags {
     const char *lr, *momentum, *weight_decay, *seed;
     int64_t epochs, batch, threads, max_steps, limit, size, checkpoint_every, tune_seconds;
     const char *save, *checkpoint, *resume;
+    const char *loss, *output, *only, *freeze;
     bool no_winograd, deterministic, sync, recompute;
 } train_flags;
 
@@ -55,13 +58,22 @@ static const plb_flag flags[] = {
      .help = "only the first N samples of each part of the data"},
     {FLAG("size", INT, size), .value = "N", .min = 8, .max = 4096,
      .help = "height and width of pictures, drawn or read"},
-    {FLAG("save", FILE, save), .value = "F", .help = "write the weights, as safetensors"},
+    {FLAG("save", FILE, save), .value = "F",
+     .help = "write the weights, as safetensors, or the model, to F.onnx"},
     {FLAG("checkpoint", FILE, checkpoint), .value = "F",
      .help = "write all that a later run needs to go on"},
     {FLAG("checkpoint-every", INT, checkpoint_every), .value = "STEPS", .min = 1, .max = INT64_MAX,
      .help = "how often; default: after each epoch"},
     {FLAG("resume", FILE, resume), .value = "F",
      .help = "go on from a checkpoint, with its options"},
+    {FLAG("loss", CHOICE, loss), .value = "cross-entropy|nll|mse|output",
+     .help = "of an ONNX file; default: by what its outputs are"},
+    {FLAG("output", STRING, output), .value = "NAME",
+     .help = "of an ONNX file: what the loss is of; default: the first that fits"},
+    {FLAG("only", STRING, only), .value = "NAMES",
+     .help = "of an ONNX file: weights to train, as \"fc.*,head.*\""},
+    {FLAG("freeze", STRING, freeze), .value = "NAMES",
+     .help = "of an ONNX file: weights to leave as they are"},
     PLB_DEVICE_FLAGS,
     {FLAG("sync", SWITCH, sync), .help = "wait after each op, so that errors name it"},
     {FLAG("recompute", SWITCH, recompute),
@@ -73,7 +85,7 @@ static const plb_flag flags[] = {
 
 typedef struct session {
     const train_flags *flags;
-    const plb_zoo_info *info;
+    plb_train_model from;
     plb_train_options options;
     plb_checkpoint *resume;
     plb_dataset *train_set, *test_set;
@@ -86,16 +98,13 @@ typedef struct session {
 } session;
 
 // ---------------------------------------------------------------------------- options
-static bool small_model(const plb_zoo_info *info) {
-    return info->channels == 1;
-}
-
 static void set_defaults(session *s) {
-    bool small = small_model(s->info);
-    s->options = (plb_train_options){.model = s->info->name,
+    bool small = s->from.small;
+    s->options = (plb_train_options){.model = s->from.name,
                                      .data = small ? "mnist" : "shapes",
                                      .epochs = 1,
-                                     .batch = s->info->batch_train,
+                                     .batch = s->from.batch,
+                                     .size = s->from.size,
                                      .optimizer = "sgd",
                                      .schedule = "constant",
                                      .lr = 0.01,
@@ -155,6 +164,17 @@ static plb_status set_given(session *s) {
     return PLB_OK;
 }
 
+// What only files can be asked.
+static plb_status set_learning(session *s) {
+    const train_flags *f = s->flags;
+    plb_onnx_learning *l = &s->from.learning;
+    l->loss = f->loss, l->output = f->output, l->only = f->only, l->freeze = f->freeze;
+    const char *flag = f->loss ? "loss" : f->output ? "output" : f->only ? "only" : NULL;
+    if (!flag && f->freeze) flag = "freeze";
+    if (!flag || s->from.file) return PLB_OK;
+    return plb_fail(PLB_EINVAL, "--%s is for ONNX files, and %s is none", flag, s->from.name);
+}
+
 static bool on_device(const plb_train_options *o) {
     return o->device && strcmp(o->device, "cpu") != 0;
 }
@@ -162,14 +182,15 @@ static bool on_device(const plb_train_options *o) {
 static plb_status set_options(session *s, const char *model) {
     const train_flags *f = s->flags;
     plb_train_options *o = &s->options;
-    PLB_TRY(plb_zoo_find(model, &s->info));
+    PLB_TRY(plb_train_model_open(model, &s->from));
+    PLB_TRY(set_learning(s));
     set_defaults(s);
     if (f->resume) {
         plb_status status = plb_checkpoint_open(f->resume, &s->resume);
         if (status) return plb_fail_context(status, "--resume");
         PLB_TRY(plb_checkpoint_options(s->resume, o));
     }
-    o->model = s->info->name; // of another model: the check below tells
+    o->model = s->from.name; // of another model: the check below tells
     PLB_TRY(set_given(s));
     if (f->checkpoint_every && !f->checkpoint) {
         return plb_fail(PLB_EINVAL, "--checkpoint-every: expected --checkpoint F with it");
@@ -204,7 +225,7 @@ static bool go_on(void *context, const plb_progress_event *event) {
 static plb_status choose_data(session *s) {
     plb_train_options *o = &s->options;
     if (strcmp(o->data, "auto") != 0) return PLB_OK;
-    o->data = small_model(s->info) ? "mnist" : "shapes";
+    o->data = s->from.small ? "mnist" : "shapes";
     if (strcmp(o->data, "mnist") != 0) return PLB_OK;
     plb_progress progress = {.callback = go_on};
     plb_dataset *found = NULL;
@@ -224,7 +245,7 @@ static plb_status choose_data(session *s) {
 static plb_status open_set(session *s, plb_data_split split, plb_dataset **out) {
     const plb_train_options *o = &s->options;
     plb_dataset_options options = {.size = o->size};
-    if (strchr(o->data, '/') && !o->size) options.size = s->info->height;
+    if (strchr(o->data, '/') && !o->size) options.size = s->from.height;
     PLB_TRY(plb_dataset_open(o->data, split, &options, out));
     if (strcmp((*out)->info.kind, "synthetic") != 0) return PLB_OK;
     if (o->limit && o->limit < (*out)->info.count) {
@@ -259,15 +280,10 @@ static plb_status open_data(session *s) {
     PLB_TRY(open_set(s, PLB_TRAIN, &s->train_set));
     PLB_TRY(open_set(s, PLB_TEST, &s->test_set));
     const plb_dataset_info *data = &s->train_set->info;
-    if (data->channels != s->info->channels) {
-        return plb_fail(PLB_EINVAL, "%s takes pictures of %lld channels; those of %s have %lld",
-                        s->info->name, (long long)s->info->channels, s->options.data,
-                        (long long)data->channels);
-    }
-    if (data->height != data->width) {
-        return plb_fail(PLB_EINVAL, "%s: expected square pictures, found %lld x %lld",
-                        s->options.data, (long long)data->height, (long long)data->width);
-    }
+    PLB_TRY(plb_train_model_fit(&s->from, data, s->options.data));
+    if (s->from.file)
+        return plb_train_model_check_batches(&s->from, &s->options, data->count,
+                                             s->test_set->info.count);
     s->zoo.size = data->height;
     s->zoo.classes = data->classes;
     use_pixels(s);
@@ -278,16 +294,24 @@ static plb_status open_data(session *s) {
 static plb_status build_train(void *context, plb_model *model, const char *program, int64_t batch,
                               plb_graph **out_graph, plb_value *out_loss) {
     session *s = context;
+    if (s->from.file) {
+        return plb_train_model_build(&s->from, model, program, batch, false, out_graph, out_loss);
+    }
     s->zoo.batch = batch;
     s->zoo.program = program;
-    return plb_zoo_build_train(model, s->info->name, &s->zoo, out_graph, out_loss);
+    return plb_zoo_build_train(model, s->from.name, &s->zoo, out_graph, out_loss);
 }
 
 static plb_status build_eval(void *context, plb_model *model, const char *program, int64_t batch) {
     session *s = context;
+    plb_graph *graph;
+    plb_value loss;
+    if (s->from.file) {
+        return plb_train_model_build(&s->from, model, program, batch, true, &graph, &loss);
+    }
     s->zoo.batch = batch;
     s->zoo.program = program;
-    return plb_zoo_build_eval(model, s->info->name, &s->zoo);
+    return plb_zoo_build_eval(model, s->from.name, &s->zoo);
 }
 
 static bool stop(void *context) {
@@ -352,6 +376,9 @@ static plb_status finish(session *s) {
                         (long long)s->result.steps, f->checkpoint ? "; go on with --resume " : "",
                         f->checkpoint ? f->checkpoint : "");
     }
+    if (f->save && plb_cli_is_onnx(f->save)) {
+        return plb_train_model_write(&s->from, s->model, &s->zoo, f->save);
+    }
     return f->save ? plb_weights_write(f->save, s->model) : PLB_OK;
 }
 
@@ -365,7 +392,8 @@ static plb_status run_train(plb_call *call) {
 out:
     plb_train_clear_progress();
     plb_train_result_free(&s.result);
-    plb_model_free(s.model);
+    plb_model_free(s.model); // before the file, which holds its first weights
+    plb_train_model_close(&s.from);
     plb_dataset_free(s.train_set);
     plb_dataset_free(s.test_set);
     plb_checkpoint_free(s.resume);
@@ -375,11 +403,11 @@ out:
 const plb_command plb_cmd_train = {
     .name = "train",
     .summary = "train a model",
-    .operands = "MODEL",
+    .operands = "MODEL|F.onnx",
     .description =
-        "Trains a model of the zoo and tells, for every epoch, loss and accuracy, those on the\n"
-        "test set, and the time of training alone; at the end the memory that was used and\n"
-        "planned, and the ops that took most time.\n\n"
+        "Trains a model of the zoo, or an ONNX file from the weights that it has, and tells, for\n"
+        "every epoch, loss and accuracy, those on the test set, and the time of training alone;\n"
+        "at the end the memory that was used and planned, and the ops that took most time.\n\n"
         "A run that writes checkpoints may be killed at any time: --resume goes on from the\n"
         "last one and ends with the same weights, bit for bit, on the same machine with the\n"
         "same number of threads. It takes its options from the checkpoint; more epochs may be\n"

@@ -101,6 +101,20 @@ plb_status plb_onnx_write(const plb_graph *graph, const char *path, bool externa
     return absent();
 }
 
+plb_status plb_onnx_build_learning(const plb_onnx *file, const plb_onnx_learning *how,
+                                   plb_graph *graph, plb_value *out_loss) {
+    (void)file, (void)how, (void)graph;
+    *out_loss = PLB_NONE;
+    return absent();
+}
+
+plb_status plb_onnx_write_trained(const plb_onnx *file, plb_model *model, const char *path,
+                                  bool external, plb_onnx_written *out) {
+    (void)file, (void)model, (void)path, (void)external;
+    *out = (plb_onnx_written){0};
+    return absent();
+}
+
 plb_status plb_onnx_read_tensor(const char *path, plb_tensor *out, void **memory) {
     (void)path, (void)out;
     *memory = NULL;

@@ -2,6 +2,7 @@
 // From messages to a graph: names get values, nodes go through their mapping functions.
 #include "onnx/build.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,8 +44,22 @@ plb_status plb_onnx_tensor_constant(plb_onnx_scope *scope, const Onnx__TensorPro
     return plb_graph_status(scope->graph);
 }
 
-// Running statistics are weights that are not trained.
-static plb_role role_of(const Onnx__GraphProto *graph, const char *name) {
+static bool matches(const char *patterns, const char *name) {
+    char one[256];
+    while (patterns && *patterns) {
+        size_t length = strcspn(patterns, ",");
+        snprintf(one, sizeof one, "%.*s", (int)length, patterns);
+        if (length < sizeof one && fnmatch(one, name, 0) == 0) return true;
+        patterns += length + (patterns[length] == ',');
+    }
+    return false;
+}
+
+// Running statistics are weights that are not trained, and neither are those that are frozen.
+static plb_role role_of(const plb_onnx_builder *b, const char *name) {
+    const Onnx__GraphProto *graph = b->file->graph;
+    const plb_onnx_options *o = b->options;
+    if ((o->only && !matches(o->only, name)) || matches(o->freeze, name)) return PLB_ROLE_BUFFER;
     for (size_t i = 0; i < graph->n_node; i++) {
         const Onnx__NodeProto *n = graph->node[i];
         if (strcmp(plb_onnx_string(n->op_type), "BatchNormalization") != 0) continue;
@@ -73,7 +88,7 @@ static plb_status make_weight(plb_onnx_scope *scope, const char *name, int64_t i
         *out = plb_constant(scope->graph, v.type.dtype, &v.type.shape, v.bytes ? v.bytes : "");
     } else {
         int variable;
-        PLB_TRY(plb_model_variable(scope->b->model, name, &v.type, role_of(file->graph, name),
+        PLB_TRY(plb_model_variable(scope->b->model, name, &v.type, role_of(scope->b, name),
                                    (plb_init){0}, &variable));
         plb_model_set_source(scope->b->model, variable, v.bytes);
         *out = plb_read(scope->graph, variable);
@@ -298,7 +313,9 @@ static plb_status add_inputs(plb_onnx_builder *b, plb_onnx_scope *top) {
         plb_shape shape;
         PLB_TRY(plb_onnx_input(b->file, i, &info));
         PLB_TRY(input_shape(b, &info, &shape));
-        b->input[i] = plb_input(top->graph, info.name, info.dtype, &shape);
+        const plb_onnx_given *given = given_of(b->options, info.name);
+        b->input[i] = given && given->made ? given->value
+                                           : plb_input(top->graph, info.name, info.dtype, &shape);
         PLB_TRY(plb_graph_status(top->graph));
         PLB_TRY(plb_onnx_define(top, info.name, b->input[i]));
     }

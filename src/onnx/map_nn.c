@@ -422,13 +422,20 @@ static plb_status batch_norm_training(plb_onnx_node *n, double eps) {
         plb_value old = plb_affine(g, n->in[3 + i], momentum, 0);
         fresh[i] = plb_cast(g, fresh[i], plb_onnx_type(n, 3 + i).dtype);
         n->out[1 + i] = plb_add(g, old, plb_affine(g, fresh[i], 1 - momentum, 0));
+        int variable = plb_value_variable(g, n->in[3 + i]);
+        if (n->scope->b->options->mode == PLB_ONNX_TRAIN && variable >= 0) {
+            plb_assign(g, variable, n->out[1 + i]);
+        }
     }
     return PLB_OK;
 }
 
 plb_status plb_onnx_map_batch_norm(plb_onnx_node *n) {
     double eps = plb_onnx_float(n, "epsilon", 1e-5);
-    if (plb_onnx_int(n, "training_mode", 0)) return batch_norm_training(n, eps);
+    bool training = plb_onnx_int(n, "training_mode", 0) != 0;
+    if (training && n->scope->b->options->mode != PLB_ONNX_EVAL) {
+        return batch_norm_training(n, eps);
+    }
     if (n->opset < 9 && !plb_onnx_int(n, "spatial", 1)) {
         return plb_onnx_refuse("statistics of each position (spatial = 0)");
     }

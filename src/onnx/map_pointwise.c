@@ -133,13 +133,29 @@ plb_status plb_onnx_map_identity(plb_onnx_node *n) {
     return PLB_OK;
 }
 
-// Random in training; here, as in inference, it passes x on and keeps everything.
+static plb_status dropout_training(plb_onnx_node *n, double ratio) {
+    plb_graph *g = n->graph;
+    plb_type type = plb_onnx_type(n, 0);
+    if (n->n_out < 2 || !*plb_onnx_string(n->proto->output[1])) {
+        n->out[0] = plb_dropout(g, n->in[0], ratio);
+        return PLB_OK;
+    }
+    plb_value ones = plb_expand(g, plb_scalar(g, type.dtype, 1), &type.shape);
+    plb_value kept = plb_dropout(g, ones, ratio);
+    n->out[0] = plb_mul(g, n->in[0], kept);
+    n->out[1] = plb_ne(g, kept, plb_scalar(g, type.dtype, 0));
+    return PLB_OK;
+}
+
+// Random in training; else it passes x on and keeps everything.
 plb_status plb_onnx_map_dropout(plb_onnx_node *n) {
     plb_graph *g = n->graph;
     double ratio = 0.5, training = 0; // before version 12 nothing said that a graph trains
     if (plb_onnx_given_in(n, 1)) PLB_TRY(plb_onnx_known_number(n, 1, &ratio));
     if (plb_onnx_given_in(n, 2)) PLB_TRY(plb_onnx_known_number(n, 2, &training));
-    if (training != 0 && ratio != 0) {
+    plb_onnx_mode mode = n->scope->b->options->mode;
+    if (training != 0 && ratio != 0 && mode == PLB_ONNX_TRAIN) return dropout_training(n, ratio);
+    if (training != 0 && ratio != 0 && mode == PLB_ONNX_AS_WRITTEN) {
         return plb_onnx_refuse("dropout in training draws other numbers than any other program");
     }
     n->out[0] = n->in[0];

@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // An inference program as an ONNX file: variables become initializers of their names, nodes get
-// the names of their scopes. Messages are packed straight into the file, so that no value is
-// copied. Beyond 2 GB, which a message cannot hold, and where asked, values go to a file beside it.
+// the names of their scopes.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/atomic_file.h"
 #include "base/core/alloc.h"
 #include "base/core/status.h"
 #include "onnx/lower.h"
+#include "onnx/store.h"
 #include "onnx/writer.h"
 #include "plumb/onnx.h"
 #include "plumb/version.h"
 
 // The newest version of both that all of ONNX Runtime 1.32, OpenVINO 2026 and this reader know.
 enum { IR_VERSION = 10, OPSET = 21 };
-enum { ALIGN = 64 };
-#define MESSAGE_LIMIT ((size_t)1900 << 20)
 
 // ---------------------------------------------------------------------------- frame
 static const char *plain_value(const plb_model *model, int variable, const void **bytes) {
@@ -138,127 +135,21 @@ static plb_status write_graph(plb_onnx_writer *w) {
     return w->status;
 }
 
-// ---------------------------------------------------------------------------- values beside it
-static Onnx__StringStringEntryProto *entry(plb_onnx_writer *w, const char *key, const char *value) {
-    Onnx__StringStringEntryProto *made = plb_arena_alloc(w->arena, sizeof *made);
-    if (!made || !value) {
-        plb_onnx_writer_fail(w, plb_fail(PLB_ENOMEM, "out of memory for a message"));
-        return NULL;
-    }
-    onnx__string_string_entry_proto__init(made);
-    made->key = plb_arena_strdup(w->arena, key);
-    made->value = (char *)(uintptr_t)value;
-    return made;
-}
-
-static plb_status move_out(plb_onnx_writer *w, Onnx__TensorProto *t, const char *location,
-                           plb_atomic_file *file, size_t *at) {
-    static const uint8_t zeros[ALIGN];
-    size_t pad = (ALIGN - *at % ALIGN) % ALIGN;
-    if (pad) PLB_TRY(plb_atomic_write(file, zeros, pad));
-    *at += pad;
-    PLB_TRY(plb_atomic_write(file, t->raw_data.data, t->raw_data.len));
-    const char *keys[] = {"location", "offset", "length"};
-    const char *values[] = {location, plb_arena_printf(w->arena, "%zu", *at),
-                            plb_arena_printf(w->arena, "%zu", t->raw_data.len)};
-    for (int i = 0; i < 3; i++) {
-        plb_onnx_append(w, &t->external_data, &t->n_external_data, entry(w, keys[i], values[i]));
-    }
-    *at += t->raw_data.len;
-    t->has_raw_data = 0, t->raw_data = (ProtobufCBinaryData){0};
-    t->has_data_location = 1;
-    t->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
-    return w->status;
-}
-
-static plb_status write_beside(plb_onnx_writer *w, const char *path) {
-    enum { SMALL = 1024 }; // bytes: shapes and axes stay where readers look for them
-    const char *data = plb_arena_printf(w->arena, "%s.data", path);
-    if (!data) return plb_fail(PLB_ENOMEM, "out of memory for a path");
-    const char *slash = strrchr(data, '/');
-    plb_atomic_file *file;
-    size_t at = 0;
-    plb_status status = PLB_OK;
-    PLB_TRY(plb_atomic_open(data, &file));
-    for (size_t i = 0; i < w->proto->n_initializer && !status; i++) {
-        Onnx__TensorProto *t = w->proto->initializer[i];
-        if (t->raw_data.len < SMALL) continue;
-        status = move_out(w, t, slash ? slash + 1 : data, file, &at);
-    }
-    if (!status) return plb_atomic_commit(file);
-    plb_atomic_abort(file);
-    return status;
-}
-
 // ---------------------------------------------------------------------------- the file
-// Collects what the packer hands over in small pieces.
-typedef struct sink {
-    ProtobufCBuffer base;
-    plb_atomic_file *file;
-    plb_status status;
-    size_t used, total;
-    uint8_t bytes[1 << 16];
-} sink;
-
-static void flush(sink *s) {
-    if (!s->status && s->used) s->status = plb_atomic_write(s->file, s->bytes, s->used);
-    s->used = 0;
-}
-
-static void append(ProtobufCBuffer *buffer, size_t length, const uint8_t *data) {
-    sink *s = (sink *)buffer;
-    s->total += length;
-    if (length > sizeof s->bytes - s->used) flush(s);
-    if (length >= sizeof s->bytes) {
-        if (!s->status) s->status = plb_atomic_write(s->file, data, length);
-        return;
-    }
-    if (length) memcpy(s->bytes + s->used, data, length);
-    s->used += length;
-}
-
-static plb_status pack(const Onnx__ModelProto *model, const char *path, size_t *size_bytes) {
-    sink *s = plb_alloc(sizeof *s);
-    if (!s) return plb_fail(PLB_ENOMEM, "out of memory for a file");
-    *s = (sink){.base.append = append};
-    plb_status status = plb_atomic_open(path, &s->file);
-    if (!status) {
-        onnx__model_proto__pack_to_buffer(model, &s->base);
-        flush(s);
-        status = s->status;
-        if (!status)
-            status = plb_atomic_commit(s->file);
-        else
-            plb_atomic_abort(s->file);
-    }
-    *size_bytes = s->total;
-    plb_free(s);
-    return status;
-}
-
 static plb_status write_model(plb_onnx_writer *w, const char *path, bool external,
                               plb_onnx_written *out) {
     Onnx__ModelProto model = ONNX__MODEL_PROTO__INIT;
     Onnx__OperatorSetIdProto set = ONNX__OPERATOR_SET_ID_PROTO__INIT, *sets[] = {&set};
-    size_t values_bytes = 0;
-    for (size_t i = 0; i < w->proto->n_initializer; i++) {
-        values_bytes += w->proto->initializer[i]->raw_data.len;
-    }
-    out->external = external || values_bytes > MESSAGE_LIMIT;
-    if (out->external) PLB_TRY(write_beside(w, path));
     char domain[1] = "", producer[] = "plumb", version[] = PLUMB_VERSION;
     set.domain = domain, set.has_version = 1, set.version = OPSET;
     model.has_ir_version = 1, model.ir_version = IR_VERSION;
     model.opset_import = sets, model.n_opset_import = 1;
     model.producer_name = producer, model.producer_version = version;
     model.graph = w->proto;
-    size_t size_bytes = 0;
-    PLB_TRY(pack(&model, path, &size_bytes));
     out->nodes = (int64_t)w->proto->n_node;
     out->initializers = (int64_t)w->proto->n_initializer;
-    out->size_bytes = size_bytes + (out->external ? values_bytes : 0);
     out->opset = OPSET;
-    return PLB_OK;
+    return plb_onnx_store(&model, w->proto, w->arena, path, external, out);
 }
 
 static plb_status write_lowered(plb_graph *lowered, const char *path, bool external,

@@ -97,12 +97,64 @@ def refused():
         assert run.returncode == 2 and run.stderr.count(str(to)) == 1, run.stderr
 
 
+def locations(path):
+    """The files that a model's values are in, by a plain search of its bytes."""
+    data = path.read_bytes()
+    return {name for name in os.listdir(path.parent)
+            if name != path.name and name.encode() in data}
+
+
+def replaced():
+    """New values never lie where the old model looks for its own: it is replaced in one step. A
+    process that is killed at any moment leaves a model that reads what was written with it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "m.onnx")
+        plumb("export-onnx", "lenet5", "-o", path, "--external", "--seed", 1)
+        first = locations(path)
+        digests = {}
+        for seed in (1, 2):
+            one = pathlib.Path(folder, f"one{seed}.onnx")
+            plumb("export-onnx", "lenet5", "-o", one, "--seed", seed)
+            digests[seed] = one.read_bytes()
+        assert first == {"m.onnx.data"}, first
+        values = pathlib.Path(folder, "m.onnx.data").read_bytes()
+        kept = pathlib.Path(folder, "kept")  # what the first model reads, wherever it is named
+        os.link(f"{path}.data", kept)
+        plumb("export-onnx", "lenet5", "-o", path, "--external", "--seed", 2)
+        second = locations(path)
+        assert len(second) == 1 and not second & first, (first, second)
+        assert kept.read_bytes() == values, "written over while it could be read"
+        assert not pathlib.Path(f"{path}.data").exists(), "the old values were left"
+        # The first weights of 2 are what the file beside it has, and those of 1 are not.
+        inside = pathlib.Path(folder, second.pop()).read_bytes()[:1024]
+        assert inside in digests[2] and inside not in digests[1]
+        killed(folder, path)
+
+
+def killed(folder, path):
+    """Killed at moments all over an export: what is there can be read, and is one of the two."""
+    import random
+    import time
+
+    command = [PLUMB, "export-onnx", "lenet5", "-o", str(path), "--external", "--seed"]
+    begin = time.perf_counter()
+    subprocess.run([*command, "2"], check=True, stdout=subprocess.DEVNULL)
+    took, draw = time.perf_counter() - begin, random.Random(3)
+    for i in range(12):
+        with subprocess.Popen([*command, str(3 + i)], stdout=subprocess.DEVNULL) as process:
+            time.sleep(draw.uniform(0, 1.2 * took))
+            process.kill()
+        names = locations(path)
+        assert len(names) == 1 and "61706" in plumb("models", path), names
+
+
 def run_all(live):
     passed = failed = 0
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         jobs = {name: pool.submit(round_trip, words, live, name in ("alexnet", "resnet18"))
                 for name, words in tasks()}
         jobs["refused"] = pool.submit(refused)
+        jobs["replaced"] = pool.submit(replaced)
     for name, job in jobs.items():
         error = job.exception()
         passed, failed = passed + (not error), failed + bool(error)
@@ -132,4 +184,5 @@ def main():
     return run_all(False)
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -70,7 +70,16 @@ def rewritten(case):
     """The case's ONNX file as plumb writes it: for readers that its own spelling is too old or too
     new for."""
     return cached({"format": "onnx", "model": case.model, "weights": case.file,
-                   "dims": case.dims})
+                   "dims": case.dims, "beside": beside(case.file)})
+
+
+def beside(path):
+    """The files that the model may have its values in: those of its folder that it names."""
+    with open(path, "rb") as file:
+        data = file.read()
+    names = [entry for entry in os.scandir(os.path.dirname(path) or ".")
+             if entry.is_file() and os.fsencode(entry.name) in data]
+    return sorted((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in names)
 
 
 def cached(wanted):
