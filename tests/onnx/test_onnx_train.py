@@ -332,7 +332,7 @@ def test_refused(folder):
         mnist = models / "mnist.onnx"
         refused("expected one input of pictures", models / "silero-vad-16k-op15.onnx", *words)
         refused("has batches of 1 and no others", mnist, *words, "--batch", 4)
-        refused("no output", mnist, *words, "--output", "none")
+        refused("no loss can be made of output none", mnist, *words, "--output", "none")
         refused("do not fit [1, 3, 240, 320]", models / "ultraface-rfb-320.onnx", "--data",
                 "shapes", "--limit", 4)
         refused("expected scores", models / "super-resolution.onnx", *words)
