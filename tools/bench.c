@@ -94,7 +94,7 @@ static plb_status build_onnx(plb_model *model, const bench_case *c, plb_graph **
         if (!number || info.shape.rank || info.dtype != PLB_I64) continue;
         plb_tensor value = plb_tensor_dense((void *)(uintptr_t)&number->extent, PLB_I64,
                                             &plb_scalar_shape, (plb_layout){0});
-        given[options.n_given++] = (plb_onnx_given){info.name, value};
+        given[options.n_given++] = (plb_onnx_given){.name = info.name, .tensor = value};
     }
     options.given = given;
     return status ? status : plb_onnx_build(file, &options, *out, NULL);

@@ -145,7 +145,7 @@ static plb_status prepare(const suite *s, const char *path, const tensors *in, r
     for (int i = 0; i < n && i < in->n; i++) {
         plb_onnx_input_info info;
         if ((status = plb_onnx_input(r->file, i, &info))) return status;
-        given[i] = (plb_onnx_given){info.name, in->tensor[i]};
+        given[i] = (plb_onnx_given){.name = info.name, .tensor = in->tensor[i]};
     }
     r->model = plb_model_new();
     if (!r->model) return PLB_ENOMEM;
