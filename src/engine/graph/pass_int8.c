@@ -10,9 +10,12 @@
 //   quantise(relu(add(dequantise(a), dequantise(b))))        ->  int8_add(a, b)
 //   quantise(max_pool(dequantise(x))), the same scale         ->  max_pool of x's integers
 //
-// Zero points are known
-// numbers, scales come from constants and variables alone; w is i8 with zero point 0, as the
-// kernels want it.
+// QLinearConv and QLinearMatMul, which are taken in f64 by their definition, become the same:
+//
+//   quantise(conv(x - zero of x, w, bias) * (scale of x * scale of w))  ->  int8_conv(x, w, …)
+//
+// Zero points are known numbers, scales come from constants and variables alone; w is i8 with zero
+// point 0, as the kernels want it.
 #include <math.h>
 
 #include "base/core/status.h"
@@ -94,7 +97,8 @@ static bool match_quantise(const search *s, const plb_node *cast, quantised *q) 
     q->x = plb_maker(g, divided)->in[0], q->scale = plb_maker(g, divided)->in[1];
     plb_shape scale = type_of(g, q->scale).shape;
     bool one = plb_shape_count(&scale) == 1 && is_fixed(s, q->scale);
-    return one && type_of(g, q->x).dtype == PLB_F32;
+    plb_dtype x = type_of(g, q->x).dtype;
+    return one && (x == PLB_F32 || x == PLB_F64);
 }
 
 // What ReLU or a clamp between the product and its quantisation bounds the result by.
@@ -110,6 +114,7 @@ static plb_value skip_activation(const plb_rewrite *rw, plb_value x, double *low
 
 typedef struct product {
     const plb_node *node; // conv or matmul
+    plb_value steps;      // scale of x times that of w, where it stands behind; else PLB_NONE
     plb_value bias;       // or PLB_NONE
     plb_value result;     // of the product, bias included
     dequantised x, w;
@@ -154,7 +159,7 @@ static bool scale_fits(const plb_graph *g, const product *p, int64_t channels) {
 static bool match_product(const search *s, plb_value value, product *p) {
     const plb_rewrite *rw = &s->rw;
     const plb_graph *g = rw->from;
-    *p = (product){.result = value};
+    *p = (product){.result = value, .steps = PLB_NONE};
     plb_value made = value, bias = bias_behind(rw, &made);
     p->node = plb_maker(g, made);
     if (!bare(p->node) || rw->uses[made] != 1) return false;
@@ -171,8 +176,45 @@ static bool match_product(const search *s, plb_value value, product *p) {
     return ranks && scale_fits(g, p, w.shape.dim[channel_axis(p->node)]);
 }
 
+// An integer less its zero point, in f64.
+static bool match_centred(const search *s, plb_value value, dequantised *d) {
+    const plb_graph *g = s->rw.from;
+    plb_value x = value;
+    *d = (dequantised){.scale = PLB_NONE};
+    if (plb_pattern_shifted(g, value, &x, &d->zero))
+        d->zero = -d->zero;
+    else
+        x = value;
+    if (!plb_made_by(g, x, PLB_OP_cast)) return false;
+    d->q = plb_maker(g, x)->in[0];
+    return plb_is_byte(type_of(g, d->q).dtype);
+}
+
+// The product of integers in f64 whose scales stand behind it.
+static bool match_scaled(const search *s, plb_value value, product *p) {
+    const plb_rewrite *rw = &s->rw;
+    const plb_graph *g = rw->from;
+    const plb_node *mul = plb_maker(g, value);
+    *p = (product){.result = value};
+    if (mul->op != PLB_OP_mul || rw->uses[value] != 1 || !is_fixed(s, mul->in[1])) return false;
+    p->steps = mul->in[1];
+    p->node = plb_maker(g, mul->in[0]);
+    if (!bare(p->node) || rw->uses[mul->in[0]] != 1) return false;
+    p->bias = p->node->n_in > 2 ? p->node->in[2] : PLB_NONE;
+    if (!match_centred(s, p->node->in[0], &p->x)) return false;
+    if (!match_centred(s, p->node->in[1], &p->w)) return false;
+    plb_type x = type_of(g, p->x.q), w = type_of(g, p->w.q);
+    if (w.dtype != PLB_I8 || p->w.zero != 0 || !is_fixed(s, p->w.q)) return false;
+    if (p->node->op == PLB_OP_matmul && (x.shape.rank != 2 || w.shape.rank != 2)) return false;
+    plb_shape steps = type_of(g, p->steps).shape, y = type_of(g, p->node->out).shape;
+    int axis = 1 - (y.rank - steps.rank); // of channels, in both kinds
+    return plb_shape_count(&steps) == 1 ||
+           (axis >= 0 && plb_shape_count(&steps) == y.dim[1] && steps.dim[axis] == y.dim[1]);
+}
+
 static plb_value vector(plb_graph *to, plb_value value, int64_t n) {
     plb_shape shape = plb_value_shape(to, value);
+    if (plb_value_type(to, value).dtype != PLB_F32) value = plb_cast(to, value, PLB_F32);
     if (plb_shape_count(&shape) == 1) {
         return plb_expand(to, plb_reshape(to, value, &plb_scalar_shape), &plb_shape_of(n));
     }
@@ -194,14 +236,18 @@ static void emit(plb_rewrite *rw, int index, const product *p, const quantised *
     plb_graph *to = rw->to;
     bool conv = p->node->op == PLB_OP_conv;
     const int64_t n = type_of(rw->from, p->w.q).shape.dim[channel_axis(p->node)];
-    plb_value steps =
-        plb_mul(to, vector(to, rw->map[p->w.scale], n), vector(to, rw->map[p->x.scale], n));
+    plb_value steps;
+    if (p->steps != PLB_NONE)
+        steps = vector(to, rw->map[p->steps], n);
+    else
+        steps = plb_mul(to, vector(to, rw->map[p->w.scale], n), vector(to, rw->map[p->x.scale], n));
     plb_value multiplier = steps;
     if (q->scale != PLB_NONE) {
         multiplier = plb_div(to, steps, vector(to, rw->map[q->scale], n));
     }
-    plb_value bias = p->bias == PLB_NONE ? plb_scalar(to, PLB_F32, 0)
-                                         : plb_div(to, vector(to, rw->map[p->bias], n), steps);
+    plb_value bias = plb_scalar(to, PLB_F32, 0);
+    if (p->bias != PLB_NONE) bias = vector(to, rw->map[p->bias], n);
+    if (p->bias != PLB_NONE && p->steps == PLB_NONE) bias = plb_div(to, bias, steps);
     bias = vector(to, bias, n);
     attrs.x_zero = (int64_t)p->x.zero;
     attrs.y_zero = (int64_t)q->zero;
@@ -286,7 +332,9 @@ static bool replace(search *s, int index) {
     } else {
         q = (quantised){.x = node->out, .scale = PLB_NONE, .dtype = PLB_F32};
     }
-    if (!match_product(s, q.x, &p)) return false;
+    bool wide = type_of(g, q.x).dtype == PLB_F64;
+    if (wide && q.scale == PLB_NONE) return false;
+    if (!(wide ? match_scaled(s, q.x, &p) : match_product(s, q.x, &p))) return false;
     if (p.bias != PLB_NONE && !is_fixed(s, p.bias)) return false;
     bound(&q, scale, low, high, &attrs);
     if (attrs.low > attrs.high) return false;
