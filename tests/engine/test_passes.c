@@ -56,6 +56,38 @@ static void equal_nodes(plb_graph *g, const void *context) {
     plb_output(g, "y", plb_add(g, plb_mul(g, a, b), c));
 }
 
+// What of a caller's struct says nothing may hold anything.
+static plb_shape shape_in(int rubbish, int64_t rows, int64_t columns) {
+    plb_shape shape;
+    memset(&shape, rubbish, sizeof shape);
+    shape.rank = 2, shape.dim[0] = rows, shape.dim[1] = columns;
+    return shape;
+}
+
+static plb_value of_rubbish(plb_graph *g, plb_value x, int rubbish) {
+    const plb_shape rows = shape_in(rubbish, 10, 20), half = shape_in(rubbish, 5, 20);
+    plb_slice_attrs slice;
+    plb_pad_attrs pad;
+    memset(&slice, rubbish, sizeof slice);
+    memset(&pad, rubbish, sizeof pad);
+    pad.mode = PLB_PAD_CONSTANT, pad.value = 1;
+    for (int i = 0; i < 2; i++) {
+        slice.begin[i] = i, slice.step[i] = 1;
+        pad.before[i] = pad.after[i] = i;
+    }
+    slice.shape = shape_in(rubbish, 5, 18);
+    plb_value y = plb_slice(g, plb_reshape(g, x, &rows), &slice);
+    plb_value count = plb_iota(g, PLB_F32, &half, 0);
+    plb_value wide = plb_expand(g, plb_scalar(g, PLB_F32, 3), &half);
+    return plb_mul(g, plb_pad(g, y, &pad), plb_add(g, count, wide));
+}
+
+static void equal_but_for_rubbish(plb_graph *g, const void *context) {
+    (void)context;
+    plb_value x = image(g), a = of_rubbish(g, x, 0x55), b = of_rubbish(g, x, 0x2a);
+    plb_output(g, "y", plb_div(g, a, plb_affine(g, b, 1, 9)));
+}
+
 static void equal_random_nodes(plb_graph *g, const void *context) {
     (void)context;
     plb_graph_set_training(g, true);
@@ -125,6 +157,11 @@ static const pass_case pass_cases[] = {
     {"variables change places", variables_change_places, plb_pass_keep_old, PLB_OP_cast, 1},
     {"assigned in turn", assigned_in_turn, plb_pass_keep_old, PLB_OP_cast, 0},
     {"equal nodes", equal_nodes, plb_pass_clean, PLB_OP_exp, 2},
+    {"rubbish in a shape's rest", equal_but_for_rubbish, plb_pass_clean, PLB_OP_reshape, 1},
+    {"rubbish in a slice's rest", equal_but_for_rubbish, plb_pass_clean, PLB_OP_slice, 1},
+    {"rubbish in a pad's rest", equal_but_for_rubbish, plb_pass_clean, PLB_OP_pad, 1},
+    {"rubbish in a type's rest", equal_but_for_rubbish, plb_pass_clean, PLB_OP_iota, 1},
+    {"rubbish behind it all", equal_but_for_rubbish, plb_pass_clean, PLB_OP_mul, 1},
     {"equal random nodes", equal_random_nodes, plb_pass_clean, PLB_OP_dropout, 2},
     {"equal reads", equal_reads, plb_pass_clean, PLB_OP_exp, 2},
     {"dead nodes", dead_nodes, plb_pass_clean, PLB_OP_tanh, 0},

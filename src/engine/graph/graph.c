@@ -107,16 +107,44 @@ const char *plb_scope(const plb_graph *graph) {
 }
 
 // ---------------------------------------------------------------------------- nodes
+static void zero_unused_of_shape(plb_shape *shape) {
+    plb_shape used;
+    memset(&used, 0, sizeof used);
+    used.rank = shape->rank;
+    for (int i = 0; i < shape->rank && i < PLB_MAX_RANK; i++) used.dim[i] = shape->dim[i];
+    memcpy(shape, &used, sizeof used);
+}
+
+static void zero_unused_of_type(plb_type *type) {
+    plb_type used;
+    memset(&used, 0, sizeof used);
+    used.dtype = type->dtype;
+    memcpy(&used.shape, &type->shape, sizeof used.shape);
+    zero_unused_of_shape(&used.shape);
+    memcpy(type, &used, sizeof used);
+}
+
+// NULL when out of memory.
+static const void *copy_attrs(plb_graph *graph, const plb_op *op, const void *attrs) {
+    char *copy = plb_arena_alloc(graph->arena, op->attrs_bytes);
+    if (!copy) return NULL;
+    memcpy(copy, attrs, op->attrs_bytes);
+    if (op->shape_at) zero_unused_of_shape((plb_shape *)(void *)(copy + op->shape_at - 1));
+    plb_type *types = op->n_types ? (plb_type *)(void *)(copy + op->types_at - 1) : NULL;
+    for (int i = 0; i < op->n_types; i++) zero_unused_of_type(&types[i]);
+    return copy;
+}
+
 plb_value plb_append_node(plb_graph *graph, const plb_node *node, const plb_type *out_types) {
     plb_node copy = *node;
-    size_t attrs_bytes = plb_op_of(node->op)->attrs_bytes;
+    const plb_op *op = plb_op_of(node->op);
     copy.in = plb_arena_copy(graph->arena, node->in, (size_t)node->n_in * sizeof *node->in);
-    copy.attrs = attrs_bytes ? plb_arena_copy(graph->arena, node->attrs, attrs_bytes) : NULL;
+    copy.attrs = op->attrs_bytes ? copy_attrs(graph, op, node->attrs) : NULL;
     copy.scope = plb_arena_strdup(graph->arena, node->scope);
     copy.out = graph->n_values;
     copy.backward |= graph->differentiating;
     plb_status status = PLB_OK;
-    if (!copy.in || (attrs_bytes && !copy.attrs) || !copy.scope) {
+    if (!copy.in || (op->attrs_bytes && !copy.attrs) || !copy.scope) {
         status = plb_fail(PLB_ENOMEM, "out of memory for a node");
     }
     if (!status) {

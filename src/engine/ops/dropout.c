@@ -73,6 +73,8 @@ static const plb_sample samples[] = {
 const plb_op plb_op_dropout = {.name = "dropout",
                                .flags = PLB_OP_RANDOM | PLB_OP_FOLLOWS,
                                .attrs_bytes = sizeof(plb_random_attrs),
+                               .types_at = 1 + offsetof(plb_random_attrs, type),
+                               .n_types = 1,
                                .min_in = 2,
                                .max_in = 2,
                                .overwrites = {{0, 0}},

@@ -80,6 +80,8 @@ static void grad(plb_graph *graph, int index, const plb_value *dout, const bool 
 const plb_op plb_op_if = {
     .name = "if",
     .attrs_bytes = sizeof(plb_region_attrs),
+    .types_at = 1 + offsetof(plb_region_attrs, types),
+    .n_types = PLB_MAX_OUTPUTS,
     .min_in = 1,
     .max_in = PLB_REGION_MAX_IN,
     .infer = infer,

@@ -38,6 +38,8 @@ static void grad(plb_graph *graph, int node, const plb_value *dout, const bool *
 const plb_op plb_op_loop = {
     .name = "loop",
     .attrs_bytes = sizeof(plb_region_attrs),
+    .types_at = 1 + offsetof(plb_region_attrs, types),
+    .n_types = PLB_MAX_OUTPUTS,
     .min_in = 0,
     .max_in = PLB_REGION_MAX_IN,
     .infer = infer,

@@ -5,6 +5,8 @@
 #ifndef PLB_ENGINE_OPS_OP_H
 #define PLB_ENGINE_OPS_OP_H
 
+#include <stddef.h>
+
 #include "base/core/strbuf.h"
 #include "plumb/graph.h"
 
@@ -86,6 +88,11 @@ typedef struct plb_op {
     const char *name;
     unsigned flags;
     size_t attrs_bytes; // 0: none
+    // Where the attributes hold a plb_shape, or n_types of plb_type: 1 + the offset; 0: nowhere.
+    // Nodes are compared by the bytes of their attributes, so plb_append_node zeroes those that say
+    // nothing: extents past the rank, and gaps between members.
+    size_t shape_at, types_at;
+    int n_types;
     int min_in, max_in;
     // SPATIAL ops: bit i: input i, output i is [N,C,spatial…]. Both 0: input 0 and all outputs.
     unsigned spatial_in, spatial_out;

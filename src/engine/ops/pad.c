@@ -132,5 +132,8 @@ const plb_op plb_op_pad = {
 };
 
 plb_value plb_pad(plb_graph *graph, plb_value x, const plb_pad_attrs *attrs) {
-    return plb_emit(graph, PLB_OP_pad, &x, 1, attrs);
+    plb_pad_attrs used = *attrs;
+    const int rank = plb_value_shape(graph, x).rank;
+    for (int i = rank; i < PLB_MAX_RANK; i++) used.before[i] = used.after[i] = 0;
+    return plb_emit(graph, PLB_OP_pad, &x, 1, &used);
 }

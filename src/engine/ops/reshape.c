@@ -88,6 +88,7 @@ const plb_op plb_op_reshape = {
     .name = "reshape",
     .flags = PLB_OP_VIEW,
     .attrs_bytes = sizeof(plb_shape_attrs),
+    .shape_at = 1 + offsetof(plb_shape_attrs, shape),
     .min_in = 1,
     .max_in = 1,
     .infer = infer,

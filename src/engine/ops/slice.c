@@ -95,6 +95,7 @@ const plb_op plb_op_slice = {
     .name = "slice",
     .flags = PLB_OP_VIEW | PLB_OP_FOLLOWS,
     .attrs_bytes = sizeof(plb_slice_attrs),
+    .shape_at = 1 + offsetof(plb_slice_attrs, shape),
     .min_in = 1,
     .max_in = 1,
     .infer = infer,
@@ -113,6 +114,7 @@ plb_value plb_slice(plb_graph *graph, plb_value x, const plb_slice_attrs *attrs)
         if (!attrs->step[i]) resolved.step[i] = 1;
         if (attrs->begin[i] < 0) resolved.begin[i] += from.dim[i];
     }
+    for (int i = from.rank; i < PLB_MAX_RANK; i++) resolved.begin[i] = resolved.step[i] = 0;
     return plb_emit(graph, PLB_OP_slice, &x, 1, &resolved);
 }
 

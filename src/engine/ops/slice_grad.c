@@ -37,6 +37,7 @@ const plb_op plb_op_slice_grad = {
     .name = "slice_grad",
     .flags = PLB_OP_FOLLOWS,
     .attrs_bytes = sizeof(plb_slice_attrs),
+    .shape_at = 1 + offsetof(plb_slice_attrs, shape),
     .min_in = 1,
     .max_in = 1,
     .infer = infer,
