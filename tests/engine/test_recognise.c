@@ -5,6 +5,7 @@
 
 #include "check.h"
 #include "engine/device/device.h"
+#include "engine/graph/pattern.h"
 #include "levels.h"
 #include "plumb/ops.h"
 
@@ -342,7 +343,38 @@ static void integers_are_found(void) {
     if (!able) SKIP("no products of 8-bit integers here: programs compared alone");
 }
 
+// A cast on the way may change the number: f16 has 0.1 to 11 bits, an integer has none of a half.
+static void numbers_are_those_behind_casts(void) {
+    plb_model *model = plb_model_new();
+    plb_graph *g = NULL;
+    CHECK(model && plb_model_program(model, "main", &g) == PLB_OK);
+    if (!g) return;
+    plb_value tenth = plb_scalar(g, PLB_F32, 0.1), half = plb_scalar(g, PLB_F64, 2.5);
+    plb_value row = plb_expand(g, plb_cast(g, tenth, PLB_F16), &plb_shape_of(3));
+    const struct {
+        plb_value value;
+        double expected;
+    } cases[] = {
+        {tenth, (double)0.1f},
+        {plb_cast(g, row, PLB_F32), 1638.0 / 16384},
+        {plb_cast(g, plb_cast(g, half, PLB_I32), PLB_F32), 2},
+        {plb_cast(g, plb_cast(g, half, PLB_BOOL), PLB_F32), 1},
+        {plb_cast(g, plb_scalar(g, PLB_I64, 7), PLB_F32), 7},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double found = NAN;
+        bool known = plb_pattern_number(g, cases[i].value, &found);
+        CHECK_SAY(known && found == cases[i].expected, "case %zu: %.17g, expected %.17g", i, found,
+                  cases[i].expected);
+    }
+    double found;
+    CHECK(!plb_pattern_number(g, plb_cast(g, half, PLB_I32), &found));
+    CHECK(!plb_pattern_number(g, plb_iota(g, PLB_F32, &plb_shape_of(2), 0), &found));
+    plb_model_free(model);
+}
+
 static const check_test tests[] = {
+    {"numbers are those behind casts", numbers_are_those_behind_casts},
     {"patterns are found", patterns_are_found},
     {"levels agree", levels_agree},
     {"integers are found", integers_are_found},

@@ -1,23 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/graph/pattern.h"
 
-enum { MOST_ELEMENTS = 65536 }; // that are looked at
+#include "engine/ops/pointwise.h"
+
+// Elements of a constant that are looked at, and casts between it and its user.
+enum { MOST_ELEMENTS = 65536, MOST_CASTS = 4 };
+
+static bool number_of_constant(const plb_constant_attrs *a, plb_number *out) {
+    const int64_t count = plb_shape_count(&a->type.shape);
+    if (count == 0 || count > MOST_ELEMENTS) return false;
+    *out = plb_number_load(a->data, a->type.dtype, 0);
+    for (int64_t i = 1; i < count; i++) {
+        plb_number other = plb_number_load(a->data, a->type.dtype, i);
+        if (plb_dtype_is_float(a->type.dtype) ? other.f != out->f : other.i != out->i) return false;
+    }
+    return true;
+}
+
+// As a value of `to` holds it.
+static plb_number cast(plb_number number, plb_dtype from, plb_dtype to) {
+    double place;
+    plb_number_store(&place, to, 0, plb_number_cast(number, from, to));
+    return plb_number_load(&place, to, 0);
+}
 
 bool plb_pattern_number(const plb_graph *graph, plb_value value, double *out) {
-    if (value < 0) return false;
+    if (value < 0 || !plb_dtype_is_float(graph->values[value].type.dtype)) return false;
     const plb_node *node = plb_maker(graph, value);
+    plb_dtype cast_to[MOST_CASTS];
+    int n_casts = 0;
     while (node->op == PLB_OP_expand || node->op == PLB_OP_reshape || node->op == PLB_OP_cast) {
+        if (node->op == PLB_OP_cast) {
+            if (n_casts == MOST_CASTS) return false;
+            cast_to[n_casts++] = graph->values[node->out].type.dtype;
+        }
         node = plb_maker(graph, node->in[0]);
     }
-    if (node->op != PLB_OP_constant) return false;
-    const plb_constant_attrs *a = node->attrs;
-    int64_t count = plb_shape_count(&a->type.shape);
-    if (!plb_dtype_is_float(graph->values[value].type.dtype) || count == 0) return false;
-    if (count > MOST_ELEMENTS) return false;
-    *out = plb_load_f64(a->data, a->type.dtype, 0);
-    for (int64_t i = 1; i < count; i++) {
-        if (plb_load_f64(a->data, a->type.dtype, i) != *out) return false;
+    plb_number number;
+    if (node->op != PLB_OP_constant || !number_of_constant(node->attrs, &number)) return false;
+    plb_dtype dtype = ((const plb_constant_attrs *)node->attrs)->type.dtype;
+    while (n_casts--) { // the last one found comes first
+        number = cast(number, dtype, cast_to[n_casts]);
+        dtype = cast_to[n_casts];
     }
+    *out = number.f;
     return true;
 }
 

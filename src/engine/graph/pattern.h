@@ -25,7 +25,8 @@ static inline bool plb_same_type(const plb_graph *graph, plb_value a, plb_value 
     return x->dtype == y->dtype && plb_shape_equal(&x->shape, &y->shape);
 }
 
-// The number that every element of a constant is.
+// The number that every element of a float value is, where it is made of a constant by nothing but
+// expand, reshape and cast.
 bool plb_pattern_number(const plb_graph *graph, plb_value value, double *out);
 // value = x * *factor, by a number: through mul, div, neg and affine without a shift, any number of
 // them. Returns x; value itself with factor 1 where there are none.
