@@ -8,9 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/core/alloc.h"
 #include "base/core/status.h"
-#include "engine/graph/evaluate.h"
 #include "engine/graph/pass.h"
 #include "plumb/ops.h"
 
@@ -358,70 +356,21 @@ static plb_status lower_all(plb_graph **graph) {
     return plb_pass_commit(&l.rw, graph);
 }
 
-// ---------------------------------------------------------------------------- constants
-enum { LARGE = 4096 }; // elements: what is larger stays computed, where ONNX can compute it
-
-static bool may_fold(const plb_graph *g, const plb_node *node, const bool *constant) {
-    if (node->op == PLB_OP_constant) return true;
-    if (plb_op_of(node->op)->flags & (PLB_OP_FRAME | PLB_OP_RANDOM)) return false;
-    if (node->region[0] || plb_node_is_effect(node)) return false;
-    for (int k = 0; k < node->n_in; k++) {
-        if (node->in[k] >= 0 && !constant[node->in[k]]) return false;
-    }
-    plb_type type = plb_value_type(g, node->out);
-    return node->op != PLB_OP_expand || plb_shape_count(&type.shape) <= LARGE;
-}
-
-static plb_status fold_node(plb_rewrite *rw, plb_evaluator *evaluator, int index, bool *constant) {
-    const plb_node *node = &rw->from->nodes[index];
-    plb_tensor t[PLB_MAX_OUTPUTS];
-    bool known = node->n_out > 0 && may_fold(rw->from, node, constant);
-    for (int k = 0; k < node->n_out && known; k++) {
-        PLB_TRY(plb_evaluate(evaluator, node->out + k, &known, &t[k]));
-    }
-    if (!known) {
-        plb_rewrite_copy(rw, index);
-        return PLB_OK;
-    }
-    plb_scope_enter(rw->to, node->scope);
-    for (int k = 0; k < node->n_out; k++) {
-        rw->map[node->out + k] = plb_constant(rw->to, t[k].dtype, &t[k].shape, t[k].data);
-        constant[node->out + k] = true;
-    }
-    plb_scope_pop(rw->to);
-    return PLB_OK;
-}
-
-static plb_status fold_constants(plb_graph **graph) {
-    plb_graph *from = *graph;
-    plb_rewrite rw;
-    plb_status status = plb_rewrite_begin(from, &rw);
-    if (status) return status;
-    plb_evaluator *evaluator = plb_evaluator_new(from, NULL, NULL);
-    bool *constant = plb_alloc_array((size_t)from->n_values + 1, sizeof *constant);
-    if (!evaluator || !constant) status = plb_fail(PLB_ENOMEM, "out of memory for constants");
-    for (int i = 0; i < from->n_nodes && !status; i++) {
-        status = fold_node(&rw, evaluator, i, constant);
-    }
-    plb_evaluator_free(evaluator);
-    plb_free(constant);
-    if (!status) return plb_pass_commit(&rw, graph);
-    plb_rewrite_abort(&rw);
-    return status;
-}
+enum { MOST_CONSTANT = 1 << 22 }; // elements: what is larger stays computed
 
 plb_status plb_onnx_lower(const plb_graph *graph, plb_graph **out) {
     plb_strbuf report = {0};
     const plb_pass_context context = {.report = &report};
     plb_graph *made = NULL;
     plb_status status;
+    int folded;
     *out = NULL;
     PLB_TRY(plb_graph_status(graph));
     // Known indices before what makes them positive is left out, then what lowering put there.
     PLB_TRY_OUT(copy_all(graph, &made));
-    PLB_TRY_OUT(fold_constants(&made));
+    PLB_TRY_OUT(plb_fold_constants(&made, MOST_CONSTANT, &folded));
     PLB_TRY_OUT(lower_all(&made));
-    PLB_TRY_OUT(fold_constants(&made));
+    PLB_TRY_OUT(plb_fold_constants(&made, MOST_CONSTANT, &folded));
     PLB_TRY_OUT(plb_pass_clean(&made, &context));
     *out = made, made = NULL;
 out:

@@ -25,6 +25,9 @@ PLB_MUST_USE plb_status plb_pass_autocast(plb_graph **graph, const plb_pass_cont
 PLB_MUST_USE plb_status plb_pass_clean(plb_graph **graph, const plb_pass_context *context);
 // Small nodes of constants become constants.
 PLB_MUST_USE plb_status plb_pass_fold_constants(plb_graph **graph, const plb_pass_context *context);
+// The same for whoever wants other bounds: nodes of constants of up to `most_elements` become
+// constants, but no large expand and nothing whose extent is counted. *folded: how many.
+PLB_MUST_USE plb_status plb_fold_constants(plb_graph **graph, int64_t most_elements, int *folded);
 // Inference: convolutions and products between dequantised values become those of integers.
 PLB_MUST_USE plb_status plb_pass_int8(plb_graph **graph, const plb_pass_context *context);
 // Inference: layer norms, GELUs, biases and attention that are spelt out in small ops.

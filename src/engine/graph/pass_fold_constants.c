@@ -3,73 +3,94 @@
 // The op's own definition computes them, so that the result does not depend on the device.
 #include "base/core/alloc.h"
 #include "base/core/status.h"
+#include "engine/graph/evaluate.h"
 #include "engine/graph/pass.h"
 
-enum { MOST_ELEMENTS = 4096, MOST_IN = 16 };
+enum { MOST_ELEMENTS = 4096 }; // of what the pass looks at, and of an expand that anybody folds
 
-static bool is_constant(const plb_rewrite *rw, plb_value old) {
-    if (old < 0) return true;
-    plb_value value = rw->map[old];
-    return rw->to->nodes[rw->to->values[value].node].op == PLB_OP_constant;
+typedef struct folding {
+    plb_rewrite rw;
+    plb_evaluator *evaluator;
+    bool *constant; // of each old value
+    int64_t most_elements;
+    int folded;
+} folding;
+
+static bool is_small(const folding *f, plb_value old) {
+    return plb_shape_count(&f->rw.from->values[old].type.shape) <= f->most_elements;
 }
 
-// One output, few elements, nothing but constants read.
-static bool foldable(const plb_rewrite *rw, const plb_node *node) {
+// Nothing but constants read, and few elements on both sides.
+static bool foldable(const folding *f, const plb_node *node) {
     const plb_op *op = plb_op_of(node->op);
     if (op->flags & (PLB_OP_FRAME | PLB_OP_RANDOM) || node->region[0] || !op->ref) return false;
-    if (node->n_out != 1 || !node->n_in || node->n_in > MOST_IN) return false;
-    const plb_value_info *out = &rw->from->values[node->out];
-    if (out->count >= 0 || plb_shape_count(&out->type.shape) > MOST_ELEMENTS) return false;
+    if (!node->n_out || plb_node_is_effect(node)) return false;
     for (int k = 0; k < node->n_in; k++) {
-        if (!is_constant(rw, node->in[k])) return false;
         if (node->in[k] < 0) continue;
-        plb_shape shape = rw->from->values[node->in[k]].type.shape;
-        if (plb_shape_count(&shape) > MOST_ELEMENTS) return false;
+        if (!f->constant[node->in[k]] || !is_small(f, node->in[k])) return false;
     }
-    return true;
+    for (int k = 0; k < node->n_out; k++) {
+        if (!is_small(f, node->out + k) || f->rw.from->values[node->out + k].count >= 0) {
+            return false;
+        }
+    }
+    const plb_type *type = &f->rw.from->values[node->out].type;
+    return node->op != PLB_OP_expand || plb_shape_count(&type->shape) <= MOST_ELEMENTS;
 }
 
-static plb_tensor constant_tensor(const plb_graph *graph, plb_value value) {
-    if (value < 0) return (plb_tensor){.dtype = PLB_DTYPE_COUNT};
-    const plb_constant_attrs *a = graph->nodes[graph->values[value].node].attrs;
-    void *data = (void *)(uintptr_t)a->data; // read only
-    return plb_tensor_dense(data, a->type.dtype, &a->type.shape, (plb_layout){0});
+// Sets *known to false where the definition refuses the values: the run will tell.
+static plb_status evaluate(folding *f, const plb_node *node, plb_tensor *out, bool *known) {
+    *known = true;
+    for (int k = 0; k < node->n_out && *known; k++) {
+        plb_status status = plb_evaluate(f->evaluator, node->out + k, known, &out[k]);
+        if (status == PLB_ENOMEM) return status;
+        if (status) *known = false;
+    }
+    return PLB_OK;
 }
 
-// False, with nothing appended, where the definition refuses the values: the run will tell.
-static bool fold(plb_rewrite *rw, const plb_node *node) {
-    const plb_type *type = &rw->from->values[node->out].type;
-    plb_tensor in[MOST_IN];
-    for (int k = 0; k < node->n_in; k++) {
-        in[k] = constant_tensor(rw->to, node->in[k] < 0 ? PLB_NONE : rw->map[node->in[k]]);
+static plb_status fold_or_copy(folding *f, int index) {
+    const plb_node *node = &f->rw.from->nodes[index];
+    plb_tensor t[PLB_MAX_OUTPUTS];
+    bool known = foldable(f, node);
+    if (known) PLB_TRY(evaluate(f, node, t, &known));
+    if (!known) {
+        plb_rewrite_copy(&f->rw, index);
+        if (node->op == PLB_OP_constant) f->constant[node->out] = true;
+        return PLB_OK;
     }
-    size_t size = plb_layout_bytes(&type->shape, type->dtype, (plb_layout){0});
-    void *memory = plb_arena_alloc(rw->to->arena, size + 8);
-    if (!memory) {
-        plb_graph_fail(rw->to, plb_fail(PLB_ENOMEM, "out of memory in a pass"));
-        return true;
+    plb_scope_enter(f->rw.to, node->scope);
+    for (int k = 0; k < node->n_out; k++) {
+        f->rw.map[node->out + k] = plb_constant(f->rw.to, t[k].dtype, &t[k].shape, t[k].data);
+        f->constant[node->out + k] = true;
     }
-    plb_tensor out = plb_tensor_dense(memory, type->dtype, &type->shape, (plb_layout){0});
-    plb_call call = {
-        .attrs = node->attrs, .n_in = node->n_in, .n_out = 1, .in = in, .out = &out, .threads = 1};
-    if (plb_op_of(node->op)->ref(&call)) return false;
-    rw->map[node->out] = plb_constant(rw->to, type->dtype, &type->shape, memory);
-    return true;
+    plb_scope_pop(f->rw.to);
+    f->folded++;
+    return PLB_OK;
+}
+
+plb_status plb_fold_constants(plb_graph **graph, int64_t most_elements, int *folded) {
+    const plb_graph *from = *graph;
+    folding f = {.most_elements = most_elements};
+    plb_status status = plb_rewrite_begin(from, &f.rw);
+    if (status) return status;
+    f.evaluator = plb_evaluator_new(from, NULL, NULL);
+    f.constant = plb_alloc_array((size_t)from->n_values + 1, sizeof *f.constant);
+    if (!f.evaluator || !f.constant) status = plb_fail(PLB_ENOMEM, "out of memory for constants");
+    for (int i = 0; i < from->n_nodes && !status && !f.rw.to->status; i++) {
+        status = fold_or_copy(&f, i);
+    }
+    plb_evaluator_free(f.evaluator);
+    plb_free(f.constant);
+    *folded = f.folded;
+    if (!status) return plb_pass_commit(&f.rw, graph);
+    plb_rewrite_abort(&f.rw);
+    return status;
 }
 
 plb_status plb_pass_fold_constants(plb_graph **graph, const plb_pass_context *context) {
-    plb_rewrite rw;
     int folded = 0;
-    PLB_TRY(plb_rewrite_begin(*graph, &rw));
-    for (int i = 0; i < (*graph)->n_nodes && !rw.to->status; i++) {
-        const plb_node *node = &(*graph)->nodes[i];
-        if (foldable(&rw, node) && fold(&rw, node)) {
-            folded++;
-        } else {
-            plb_rewrite_copy(&rw, i);
-        }
-    }
-    PLB_TRY(plb_pass_commit(&rw, graph));
+    PLB_TRY(plb_fold_constants(graph, MOST_ELEMENTS, &folded));
     if (folded) plb_strbuf_printf(context->report, "fold constants: %d nodes\n", folded);
     return PLB_OK;
 }
