@@ -115,6 +115,27 @@ static const plb_fused_attrs scale_shift_relu_add = {
               {.op = PLB_OP_add, .operand = {5, 3}},
               {.op = PLB_OP_relu, .operand = {6}}}};
 
+// What orders, scans and finds elements.
+static void bench_order(int64_t n, int threads) {
+    static const plb_axis_attrs axis1 = {.axis = 1};
+    static const plb_axis_attrs five = {.axis = 1, .k = 5, .descending = 1};
+    static const plb_nms_attrs boxes = {.most = 100, .most_overlap = 0.5, .least_score = 0.6};
+    static const plb_pad_attrs mirror = {PLB_PAD_REFLECT, {0, 0, 1, 1}, {0, 0, 1, 1}, 0};
+    const plb_iota_attrs count = {{PLB_I64, plb_shape_of(n * 16384)}, 0};
+    const bench_case cases[] = {
+        {"cumsum 1000", PLB_OP_cumsum, {PLB_T(n * 16, 1000)}, 1, &axis1, false},
+        {"cumsum of planes", PLB_OP_cumsum, {PLB_T(n, 64, 16, 16)}, 1, &axis1, false},
+        {"sort 1000", PLB_OP_sort, {PLB_T(n * 16, 1000)}, 1, &axis1, false},
+        {"sort long", PLB_OP_sort, {PLB_T(1, n * 16000)}, 1, &axis1, false},
+        {"top 5 of 1000", PLB_OP_top_k, {PLB_T(n * 16, 1000)}, 1, &five, false},
+        {"nonzero", PLB_OP_nonzero, {PLB_T(n, 64, 16, 16)}, 1, NULL, false},
+        {"iota", PLB_OP_iota, {{.dtype = PLB_F32}}, 0, &count, false},
+        {"reflect back", PLB_OP_pad_grad, {PLB_T(n, 64, 18, 18)}, 1, &mirror, false},
+        {"nms", PLB_OP_nms, {PLB_T(1, n * 40, 4), PLB_T(1, 80, n * 40)}, 2, &boxes, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) bench(&cases[i], threads);
+}
+
 // Working sets of about 32 MB and 256 KB: n is the batch.
 static void bench_size(int64_t n, int threads) {
     static const plb_axis_attrs axis1 = {.axis = 1};
@@ -180,6 +201,7 @@ static void bench_size(int64_t n, int threads) {
     };
     bench_memcpy((size_t)n * 64 * 16 * 16 * 8);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) bench(&cases[i], threads);
+    bench_order(n, threads);
 }
 
 #endif

@@ -38,6 +38,7 @@ static plb_status ref(const plb_call *call) {
 static const plb_sample samples[] = {
     {"flags", .in = {PLB_TYPE_OF(PLB_BOOL, 3, 4)}, .n_in = 1, .high = {1}},
     {"integers", .in = {PLB_TI(2, 3, 4)}, .n_in = 1, .low = {-1}, .high = {1}},
+    {"rows", .in = {PLB_TYPE_OF(PLB_BOOL, 3, 70)}, .n_in = 1, .high = {1}},
     {"floats", .in = {PLB_T(5)}, .n_in = 1},
     {"scalar", .in = {{PLB_F32, {0}}}, .n_in = 1},
     {"nothing", .in = {PLB_T(0, 3)}, .n_in = 1},

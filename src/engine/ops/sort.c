@@ -96,7 +96,9 @@ static void describe(const void *attrs_, plb_strbuf *text) {
 }
 
 static const plb_axis_attrs up = {.axis = 0, .k = 3}, down = {.axis = 1, .k = 2, .descending = 1},
-                            one = {.axis = 0, .k = 1, .descending = 1}, no = {.axis = 1};
+                            one = {.axis = 0, .k = 1, .descending = 1}, no = {.axis = 1},
+                            few = {.axis = 1, .k = 9, .descending = 1}, least = {.axis = 0, .k = 4},
+                            tenth = {.axis = 1, .k = 40};
 
 static const plb_sample samples[] = {
     {.name = "ascending", .in = {PLB_T(5, 3)}, .n_in = 1, .attrs = &up, .distinct = 1},
@@ -112,6 +114,9 @@ static const plb_sample samples[] = {
      .low = {-50},
      .high = {50},
      .distinct = 1},
+    {.name = "few of many", .in = {PLB_T(2, 400)}, .n_in = 1, .attrs = &few, .distinct = 1},
+    {.name = "a tenth", .in = {PLB_T(2, 450)}, .n_in = 1, .attrs = &tenth, .distinct = 1},
+    {.name = "least of columns", .in = {PLB_T(90, 3)}, .n_in = 1, .attrs = &least, .distinct = 1},
 };
 
 // Equal elements: only sort promises their order everywhere (PyTorch's topk does not).
@@ -133,6 +138,19 @@ static const plb_sample sort_samples[] = {
      .attrs = &down,
      .low = {0},
      .high = {3}},
+    {.name = "long", .in = {PLB_T(2, 300)}, .n_in = 1, .attrs = &no, .distinct = 1},
+    {.name = "long, of equals",
+     .in = {PLB_TYPE_OF(PLB_I64, 400, 2)},
+     .n_in = 1,
+     .attrs = &up,
+     .low = {-40},
+     .high = {40}},
+    {.name = "longer than a run",
+     .in = {PLB_TYPE_OF(PLB_I8, 3, 70)},
+     .n_in = 1,
+     .attrs = &down,
+     .low = {-90},
+     .high = {90}},
 };
 
 #define TABLE(op, cases)                             \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// gather, scatter and scatter_add of elements of four or eight bytes, plain: row by row of the
-// index, where a row's place in the other operand is worked out once. What may meet at one place is
-// put in row-major order by one thread; gathering is shared out.
+// gather, scatter, scatter_add and scatter_reduce of elements of four or eight bytes, plain: row by
+// row of the index, where a row's place in the other operand is worked out once. What may meet at
+// one place is put in row-major order by one thread; gathering is shared out.
 #include <string.h>
 
 #include "base/core/status.h"
@@ -62,9 +62,33 @@ static void scatter_row(const walk *w, size_t size, const void *x, const int64_t
     }
 }
 
-static void add_row(const walk *w, const float *from, const int64_t *index, float *to) {
-    for (int64_t j = 0; j < w->width; j++) to[index[j] * w->step + j * w->along] += from[j];
+// As the pointwise ops have it: a NaN wins over any number.
+static float larger(float a, float b) {
+    return a > b || a != a ? a : b;
 }
+
+static float smaller(float a, float b) {
+    return a < b || a != a ? a : b;
+}
+
+#define FOLD(expression)                                    \
+    for (int64_t j = 0; j < w->width; j++) {                \
+        float *at = &to[index[j] * w->step + j * w->along]; \
+        *at = (expression);                                 \
+    }
+static void fold_row(const walk *w, int64_t how, const float *from, const int64_t *index,
+                     float *to) {
+    if (how == PLB_SCATTER_ADD) {
+        FOLD(*at + from[j])
+    } else if (how == PLB_SCATTER_MUL) {
+        FOLD(*at * from[j])
+    } else if (how == PLB_SCATTER_MAX) {
+        FOLD(larger(*at, from[j]))
+    } else {
+        FOLD(smaller(*at, from[j]))
+    }
+}
+#undef FOLD
 
 static plb_status run_gather(void *state, const plb_call *call, plb_stream *stream) {
     (void)state, (void)stream;
@@ -83,10 +107,10 @@ static plb_status run_gather(void *state, const plb_call *call, plb_stream *stre
     return PLB_OK;
 }
 
-static plb_status scatter(const plb_call *call, bool adds) {
+static plb_status scatter(const plb_call *call, const char *op, int64_t how) {
     const plb_tensor *index = &call->in[1], *y = &call->out[0];
-    const int64_t axis = ((const plb_index_attrs *)call->attrs)->axis;
-    PLB_TRY(plb_index_check(adds ? "scatter_add" : "scatter", index, y->shape.dim[axis]));
+    const int64_t axis = ((const plb_index_attrs *)call->attrs)->axis; // first in all attributes
+    PLB_TRY(plb_index_check(op, index, y->shape.dim[axis]));
     const walk w = walk_of(index, y, axis);
     const size_t size = plb_dtype_size(y->dtype);
     if (y->data != call->in[0].data) {
@@ -96,10 +120,10 @@ static plb_status scatter(const plb_call *call, bool adds) {
         char *to = (char *)y->data + (size_t)base_of(&w, r) * size;
         const char *from = (const char *)call->in[2].data + (size_t)(r * w.width) * size;
         const int64_t *at = (const int64_t *)index->data + r * w.width;
-        if (adds) {
-            add_row(&w, (const float *)from, at, (float *)to);
-        } else {
+        if (how == PLB_SCATTER_PUT) {
             scatter_row(&w, size, from, at, to);
+        } else {
+            fold_row(&w, how, (const float *)from, at, (float *)to);
         }
     }
     return PLB_OK;
@@ -107,17 +131,23 @@ static plb_status scatter(const plb_call *call, bool adds) {
 
 static plb_status run_scatter(void *state, const plb_call *call, plb_stream *stream) {
     (void)state, (void)stream;
-    return scatter(call, false);
+    return scatter(call, "scatter", PLB_SCATTER_PUT);
 }
 
 static plb_status run_scatter_add(void *state, const plb_call *call, plb_stream *stream) {
     (void)state, (void)stream;
-    return scatter(call, true);
+    return scatter(call, "scatter_add", PLB_SCATTER_ADD);
+}
+
+static plb_status run_scatter_reduce(void *state, const plb_call *call, plb_stream *stream) {
+    (void)state, (void)stream;
+    return scatter(call, "scatter_reduce", ((const plb_scatter_attrs *)call->attrs)->how);
 }
 
 static const char *refuse(const plb_query *q) {
     const size_t size = plb_dtype_size(q->in[0].dtype);
-    if (q->op == PLB_OP_scatter_add && q->in[0].dtype != PLB_F32) return "f32 only";
+    bool folds = q->op == PLB_OP_scatter_add || q->op == PLB_OP_scatter_reduce;
+    if (folds && q->in[0].dtype != PLB_F32) return "f32 only";
     if (size != 4 && size != 8) return "elements of four or eight bytes only";
     if (q->in[1].shape.rank == 0) return "no axes";
     for (int k = 0; k < q->n_in + 1; k++) {
@@ -134,6 +164,7 @@ static plb_status prepare(const plb_query *q, const char *choice, plb_launch *ou
     *out = (plb_launch){.run = run_gather, .bytes = moved * (2 * size + sizeof(int64_t))};
     if (q->op == PLB_OP_scatter) out->run = run_scatter;
     if (q->op == PLB_OP_scatter_add) out->run = run_scatter_add, out->flops = moved;
+    if (q->op == PLB_OP_scatter_reduce) out->run = run_scatter_reduce, out->flops = moved;
     if (q->op != PLB_OP_gather) out->bytes += 2 * (double)plb_shape_count(&q->out[0].shape) * size;
     return PLB_OK;
 }
