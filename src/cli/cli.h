@@ -78,8 +78,8 @@ extern const size_t plb_common_flag_count;
 // Text to standard output; the first error is kept for plb_cli_close_output.
 void plb_print(const char *format, ...) PLB_PRINTF(1);
 void plb_print_text(const plb_strbuf *text);
-// One line, "plumb: ...", to standard error. Control characters are shown as \n and \x1b, so that
-// it is one line whatever the names in it hold.
+// One line, "plumb: ...", to standard error. Control characters are replaced, so that it is one
+// line whatever the names in it hold.
 void plb_note(const char *format, ...) PLB_PRINTF(1);
 void plb_cli_say(const char *format, ...) PLB_PRINTF(1); // the same without "plumb: "
 

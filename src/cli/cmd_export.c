@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "cli/stored.h"
 #include "plumb/version.h"
+#include "report/escape.h"
 
 typedef struct export_flags {
     const char *db, *format;
@@ -64,19 +65,14 @@ static plb_status load(plb_store *store, const plb_run_row *run, plb_arena *aren
     return PLB_OK;
 }
 
-// ---------------------------------------------------------------------------- CSV
-// RFC 4180: quoted where it holds a comma, a quote or a new line.
-static void csv_text(const char *text) {
-    if (!text) return;
-    if (!text[strcspn(text, ",\"\r\n")]) {
-        plb_print("%s", text);
-        return;
-    }
-    plb_print("\"");
-    for (; *text; text++) plb_print(*text == '"' ? "\"\"" : "%c", *text);
-    plb_print("\"");
+static void print_as(void (*escape)(plb_strbuf *, const char *), const char *text) {
+    plb_strbuf escaped = {0};
+    if (text) escape(&escaped, text);
+    plb_print_text(&escaped);
+    plb_strbuf_free(&escaped);
 }
 
+// ---------------------------------------------------------------------------- CSV
 static void csv_number(double value) {
     if (isnan(value))
         plb_print(","); // a blank, never 0
@@ -92,7 +88,7 @@ static void csv_settings(const plb_case *c) {
                          c->settings[i].key, c->settings[i].value);
         length += n > 0 ? (size_t)n : 0;
     }
-    csv_text(text);
+    print_as(plb_escape_csv, text);
 }
 
 static void print_csv(const table *t) {
@@ -104,17 +100,17 @@ static void print_csv(const table *t) {
         const plb_case *c = &l->keys;
         const plb_summary *s = &l->summary;
         plb_print("%" PRId64 ",%s,", t->run->id, l->row->case_hash);
-        csv_text(c->model);
+        print_as(plb_escape_csv, c->model);
         plb_print(",%s,", c->task);
-        csv_text(c->stack);
+        print_as(plb_escape_csv, c->stack);
         plb_print(",");
         csv_settings(c);
         plb_print(",");
-        csv_text(c->device);
+        print_as(plb_escape_csv, c->device);
         plb_print(",%" PRId64 ",%" PRId64 ",%s,%s,%s,%s,%" PRId64 ",%s,%s,%" PRId64 ",%s,%s,",
                   c->batch, c->size, c->dtype, c->math, c->autocast, c->layout, c->threads,
                   c->region, c->cache, c->in_flight, c->input, outcome_of(l));
-        csv_text(l->row->reason);
+        print_as(plb_escape_csv, l->row->reason);
         plb_print(",%" PRId64 ",%" PRId64, s->starts, s->samples);
         const double numbers[] = {s->median_ns, s->low_ns, s->high_ns,
                                   s->min_ns,    s->p05_ns, s->p95_ns};
@@ -124,18 +120,11 @@ static void print_csv(const table *t) {
 }
 
 // ---------------------------------------------------------------------------- Markdown
-static void markdown_text(const char *text) {
-    for (; text && *text; text++) {
-        if (*text == '|' || *text == '\\') plb_print("\\");
-        plb_print("%c", *text == '\n' ? ' ' : *text);
-    }
-}
-
 static void print_markdown(const table *t) {
     const plb_run_row *r = t->run;
     plb_print("Plumb %s, run %" PRId64 ", %s", plb_version(), r->id,
               plb_show_moment(r->began_ms).text);
-    if (r->label) plb_print(", label "), markdown_text(r->label);
+    if (r->label) plb_print(", label "), print_as(plb_escape_markdown, r->label);
     if (r->git) plb_print(", git %.12s", r->git);
     plb_print("; machine %s\n\n", r->machine_hash);
     plb_print("| case | outcome | median ms | 95 %% interval | starts | samples |\n"
@@ -145,9 +134,9 @@ static void print_markdown(const table *t) {
         char title[512];
         plb_case_title(&l->keys, title, sizeof title);
         plb_print("| ");
-        markdown_text(title);
+        print_as(plb_escape_markdown, title);
         plb_print(" | %s", outcome_of(l));
-        if (l->row->reason) plb_print(": "), markdown_text(l->row->reason);
+        if (l->row->reason) plb_print(": "), print_as(plb_escape_markdown, l->row->reason);
         plb_print(" | %s | %s to %s | %" PRId64 " | %" PRId64 " |\n",
                   plb_show_ms(l->summary.median_ns).text, plb_show_ms(l->summary.low_ns).text,
                   plb_show_ms(l->summary.high_ns).text, l->summary.starts, l->summary.samples);
@@ -155,30 +144,15 @@ static void print_markdown(const table *t) {
 }
 
 // ---------------------------------------------------------------------------- JUnit
-// XML 1.0 knows no control characters but tab and the two of new lines.
-static void xml_text(const char *text) {
-    for (; text && *text; text++) {
-        unsigned char byte = (unsigned char)*text;
-        switch (byte) {
-        case '&': plb_print("&amp;"); break;
-        case '<': plb_print("&lt;"); break;
-        case '>': plb_print("&gt;"); break;
-        case '"': plb_print("&quot;"); break;
-        case '\n': plb_print("&#10;"); break;
-        default: plb_print("%c", byte < 0x20 && byte != '\t' ? '?' : byte);
-        }
-    }
-}
-
 static void junit_result(const line *l) {
     const char *outcome = outcome_of(l);
     if (strcmp(outcome, "ok") == 0) return;
     bool refused = strcmp(outcome, "refused") == 0, invalid = strcmp(outcome, "invalid") == 0;
     const char *element = refused ? "skipped" : invalid ? "failure" : "error";
     plb_print("\n    <%s message=\"%s: ", element, outcome);
-    xml_text(l->row->reason);
+    print_as(plb_escape_xml, l->row->reason);
     plb_print("\">");
-    if (!refused) xml_text(l->row->log);
+    if (!refused) print_as(plb_escape_xml, l->row->log);
     plb_print("</%s>\n  ", element);
 }
 
@@ -201,9 +175,9 @@ static void print_junit(const table *t) {
         char title[512];
         plb_case_title(&l->keys, title, sizeof title);
         plb_print("  <testcase classname=\"");
-        xml_text(l->keys.model);
+        print_as(plb_escape_xml, l->keys.model);
         plb_print("\" name=\"");
-        xml_text(title);
+        print_as(plb_escape_xml, title);
         plb_print("\"");
         if (!isnan(l->summary.median_ns)) plb_print(" time=\"%.9f\"", l->summary.median_ns * 1e-9);
         plb_print(">");

@@ -29,12 +29,13 @@ static const plb_flag flags[] = {
      .help = "at most the newest N"},
 };
 
-static void print_run(const plb_run_row *r) {
+static void print_run(const plb_run_row *r, plb_arena *arena) {
     char cases[32];
     snprintf(cases, sizeof cases, "%" PRId64 "/%" PRId64, r->ok, r->cases);
     plb_print("%6" PRId64 "  %-17s%-12s%10s  %-12.12s  %-16s  %s\n", r->id,
               plb_show_moment(r->began_ms).text, r->state, cases, r->git ? r->git : "-",
-              r->label ? r->label : "-", r->command);
+              r->label ? plb_stored_plain(r->label, arena) : "-",
+              plb_stored_plain(r->command, arena));
 }
 
 static void json_run(plb_json *json, const plb_run_row *r) {
@@ -77,7 +78,7 @@ static plb_status run_runs(plb_call *call) {
     }
     plb_print("%6s  %-17s%-12s%10s  %-12s  %-16s  %s\n", "run", "began", "state", "ok/cases", "git",
               "label", "command");
-    for (size_t i = 0; i < count; i++) print_run(&rows[i]);
+    for (size_t i = 0; i < count; i++) print_run(&rows[i], arena);
 out:
     plb_store_close(store);
     plb_arena_free(arena);

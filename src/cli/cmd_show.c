@@ -29,11 +29,11 @@ static const plb_flag flags[] = {
 };
 
 // ---------------------------------------------------------------------------- a run
-static void print_run_head(const plb_run_row *r) {
+static void print_run_head(const plb_run_row *r, plb_arena *arena) {
     plb_print("run %" PRId64 "  %s  %s%s%s\n", r->id, r->state, plb_show_moment(r->began_ms).text,
-              r->label ? "  label " : "", r->label ? r->label : "");
+              r->label ? "  label " : "", r->label ? plb_stored_plain(r->label, arena) : "");
     if (r->ended_ms >= 0) plb_print("took %s\n", plb_show_duration(r->ended_ms - r->began_ms).text);
-    plb_print("command      %s\n", *r->command ? r->command : "-");
+    plb_print("command      %s\n", *r->command ? plb_stored_plain(r->command, arena) : "-");
     plb_print("git          %s\n", r->git ? r->git : "-");
     plb_print("machine      %s  %s\n", r->machine_hash, r->machine);
     plb_print("fingerprint  %s\n", r->fingerprint);
@@ -48,7 +48,8 @@ static plb_status print_case_line(plb_store *store, const plb_measurement_row *m
               m->outcome ? m->outcome : "unfinished", plb_show_ms(s.median_ns).text,
               plb_show_ms(s.low_ns).text, plb_show_ms(s.high_ns).text, s.starts, s.samples,
               plb_stored_title(m->keys, arena));
-    if (m->reason && *m->reason) plb_print("              %s\n", m->reason);
+    if (m->reason && *m->reason)
+        plb_print("              %s\n", plb_stored_plain(m->reason, arena));
     return PLB_OK;
 }
 
@@ -57,7 +58,7 @@ static plb_status show_run(plb_store *store, const plb_run_row *run, plb_arena *
     size_t count;
     const plb_measurement_filter filter = {.run = run->id, .algorithm = PLB_SUMMARY_ALGORITHM};
     PLB_TRY(plb_store_measurements(store, &filter, arena, &rows, &count));
-    print_run_head(run);
+    print_run_head(run, arena);
     plb_print("\n%-12s  %-9s%10s%10s%10s%8s%9s  %s\n", "case", "outcome", "median ms", "low",
               "high", "starts", "samples", "");
     for (size_t i = 0; i < count; i++) PLB_TRY(print_case_line(store, &rows[i], arena));
@@ -163,7 +164,7 @@ static plb_status show_measurement(plb_store *store, const plb_measurement_row *
     plb_print("%s\ncase      %s  in run %" PRId64 "\nkeys      %s\n",
               plb_stored_title(m->keys, arena), m->case_hash, m->run, m->keys);
     plb_print("outcome   %s%s%s\n", m->outcome ? m->outcome : "unfinished", m->reason ? ": " : "",
-              m->reason ? m->reason : "");
+              m->reason ? plb_stored_plain(m->reason, arena) : "");
     plb_print("median    %s ms, 95 %% interval %s to %s ms over %" PRId64
               " starts; 5 %% below %s, 95 %% below %s ms\n",
               plb_show_ms(s.median_ns).text, plb_show_ms(s.low_ns).text,

@@ -10,6 +10,7 @@
 #include "base/core/status.h"
 #include "cli/cli.h"
 #include "plumb/version.h"
+#include "report/escape.h"
 
 static int output_errno; // of the first write that failed; 0 while all is well
 
@@ -31,23 +32,11 @@ void plb_print_text(const plb_strbuf *text) {
 }
 
 // A name from a file or a shell may hold what ends a line or steers a terminal.
-static void put_plain(plb_strbuf *to, const char *text) {
-    for (; *text; text++) {
-        const unsigned char c = (unsigned char)*text;
-        if (c == '\n')
-            plb_strbuf_printf(to, "\\n");
-        else if ((c < ' ' && c != '\t') || c == 0x7f)
-            plb_strbuf_printf(to, "\\x%02x", c);
-        else
-            plb_strbuf_append(to, text, 1);
-    }
-}
-
 static void say(const char *prefix, const char *format, va_list args) {
     plb_strbuf text = {0}, line = {0};
     plb_strbuf_printf(&line, "%s", prefix);
     plb_strbuf_vprintf(&text, format, args);
-    put_plain(&line, text.text ? text.text : "");
+    plb_escape_terminal(&line, text.text ? text.text : "");
     plb_strbuf_printf(&line, "\n");
     fputs(line.failed || text.failed ? "plumb: out of memory\n" : line.text, stderr);
     plb_strbuf_free(&text);

@@ -7,6 +7,7 @@
 
 #include "base/core/status.h"
 #include "bench/select.h"
+#include "report/escape.h"
 #include "report/units.h"
 
 plb_status plb_stored_open(const char *path, plb_store **store, plb_arena **arena) {
@@ -61,8 +62,15 @@ const char *plb_stored_title(const char *keys, plb_arena *arena) {
     char title[512];
     if (plb_case_parse(keys, &c)) return keys;
     plb_case_title(&c, title, sizeof title);
-    const char *copy = plb_arena_strdup(arena, title);
-    return copy ? copy : keys;
+    return plb_stored_plain(title, arena);
+}
+
+const char *plb_stored_plain(const char *text, plb_arena *arena) {
+    plb_strbuf plain = {0};
+    plb_escape_terminal(&plain, text);
+    const char *copy = plain.text ? plb_arena_strdup(arena, plain.text) : NULL;
+    plb_strbuf_free(&plain);
+    return copy ? copy : "";
 }
 
 plb_status plb_stored_run(plb_store *store, const char *word, plb_arena *arena, plb_run_row *out) {

@@ -34,4 +34,7 @@ const char *plb_stored_title(const char *keys, plb_arena *arena);
 PLB_MUST_USE plb_status plb_stored_run(plb_store *store, const char *word, plb_arena *arena,
                                        plb_run_row *out);
 
+// A text of others on one line, without what would move a terminal's cursor; in `arena`.
+const char *plb_stored_plain(const char *text, plb_arena *arena);
+
 #endif

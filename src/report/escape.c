@@ -4,26 +4,9 @@
 #include <stdint.h>
 #include <string.h>
 
-static const char replacement[] = "\xef\xbf\xbd"; // U+FFFD
+#include "base/core/utf8.h"
 
-// The length of the valid UTF-8 sequence at `p`, 0 if there is none: no overlong forms, no
-// surrogates, nothing beyond U+10FFFF.
-static size_t sequence(const unsigned char *p) {
-    size_t length = *p < 0x80   ? 1
-                    : *p < 0xc2 ? 0
-                    : *p < 0xe0 ? 2
-                    : *p < 0xf0 ? 3
-                    : *p < 0xf5 ? 4
-                                : 0;
-    for (size_t i = 1; i < length; i++) {
-        if ((p[i] & 0xc0) != 0x80) return 0;
-    }
-    if (*p == 0xe0 && p[1] < 0xa0) return 0;
-    if (*p == 0xed && p[1] > 0x9f) return 0;
-    if (*p == 0xf0 && p[1] < 0x90) return 0;
-    if (*p == 0xf4 && p[1] > 0x8f) return 0;
-    return length;
-}
+static const char replacement[] = "\xef\xbf\xbd"; // U+FFFD
 
 // Controls of the second kind (U+0080 to U+009F) move some terminals' cursors, and marks that turn
 // the direction of writing around make a text look like another one.
@@ -41,7 +24,7 @@ typedef const char *(*instead_of)(char c);
 
 static void escape(plb_strbuf *out, const char *text, instead_of instead, const char *kept) {
     for (const unsigned char *p = (const unsigned char *)text; *p;) {
-        size_t length = sequence(p);
+        size_t length = plb_utf8_length((const char *)p);
         const char *other = length == 1 ? instead((char)*p) : NULL;
         if (other)
             plb_strbuf_append(out, other, strlen(other));
@@ -66,6 +49,15 @@ static const char *html_of(char c) {
 
 void plb_escape_html(plb_strbuf *out, const char *text) {
     escape(out, text, html_of, "\n\t");
+}
+
+// A new line in an attribute would be read as a blank.
+static const char *xml_of(char c) {
+    return c == '\n' ? "&#10;" : html_of(c);
+}
+
+void plb_escape_xml(plb_strbuf *out, const char *text) {
+    escape(out, text, xml_of, "\t");
 }
 
 // What means something inside a line of Markdown; @ would call people on some sites.

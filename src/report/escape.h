@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts of others inside HTML, Markdown and CSV: shown as they are, whatever they hold. Bytes that
+// Texts of others inside HTML, XML, Markdown and CSV: shown as they are, whatever they hold. Bytes that
 // are not UTF-8, and control characters, become U+FFFD.
 #ifndef PLB_REPORT_ESCAPE_H
 #define PLB_REPORT_ESCAPE_H
@@ -8,6 +8,7 @@
 
 // For element content and attributes in double quotes.
 PLB_API void plb_escape_html(plb_strbuf *out, const char *text);
+PLB_API void plb_escape_xml(plb_strbuf *out, const char *text); // the same; new lines survive
 // For a cell of a Markdown table or a paragraph: one line, nothing in it is markup.
 PLB_API void plb_escape_markdown(plb_strbuf *out, const char *text);
 // One field of CSV (RFC 4180), quoted where needed. A text that a spreadsheet would take for a

@@ -344,6 +344,25 @@ def test_tables():
         assert "blocks" not in brief["cases"][0]["starts"][0]
 
 
+def test_texts_of_others_stay_texts():
+    """Runs come from other machines: their labels and reasons steer no terminal, end no line, and
+    are no formula of a spreadsheet."""
+    draw = random.Random(4)
+    label, reason = "a\nb\x1b[2Jc", "=HYPERLINK(1)\x1b]0;x\x07"
+    with Store() as store:
+        store.add(run_of([measured(draw, case(), 2e6), failed(case(batch=9), "crash", reason)],
+                         label=label))
+        for words in (["runs"], ["show", 1], ["export", 1, "--format", "markdown"],
+                      ["export", 1, "--format", "csv"], ["export", 1, "--format", "junit"]):
+            text = plumb(*words, db=store.db).stdout
+            assert "\x1b" not in text and "\x07" not in text, (words, text)
+        assert len(plumb("runs", db=store.db).stdout.splitlines()) == 2
+        assert document("runs", db=store.db)["runs"][0]["label"] == label
+        text = plumb("export", 1, "--format", "csv", db=store.db).stdout
+        rows = list(csv.DictReader(io.StringIO(text, newline="")))
+        assert rows[1]["reason"].startswith("'=HYPERLINK"), rows[1]["reason"]
+
+
 def test_many():
     """The bar: two runs of 10,000 cases within 0.5 s of processor time, summaries being cached."""
     count = 10000 if os.environ.get("PLB_TEST_FULL") else 500

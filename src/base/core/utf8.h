@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PLB_BASE_CORE_UTF8_H
+#define PLB_BASE_CORE_UTF8_H
+
+#include <stddef.h>
+
+#include "plumb/status.h"
+
+// Bytes of the character at `text`, a string that has not ended; 0 if it is none (RFC 3629: no
+// overlong forms, no surrogates, nothing beyond U+10FFFF).
+PLB_API size_t plb_utf8_length(const char *text);
+
+#endif
