@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts of others inside HTML, XML, Markdown and CSV: shown as they are, whatever they hold. Bytes that
-// are not UTF-8, and control characters, become U+FFFD.
+// Texts of others inside HTML, XML, Markdown and CSV: shown as they are, whatever they hold. Bytes
+// that are not UTF-8, and control characters, become U+FFFD.
 #ifndef PLB_REPORT_ESCAPE_H
 #define PLB_REPORT_ESCAPE_H
 

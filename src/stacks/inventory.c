@@ -106,12 +106,12 @@ out:
     return status;
 }
 
-// The stack whose stack.json lies in `folder`; where there is none it can be added.
+// The stack whose stack.json lies in `folder`; where there is none (or NULL) it can be added.
 static plb_status add(list *l, const char *name, const char *folder,
                       const plb_stack_family *family) {
-    const char *path = plb_arena_printf(l->arena, "%s/stack.json", folder);
-    if (!path) return no_memory();
-    bool there = plb_file_exists(path);
+    const char *path = folder ? plb_arena_printf(l->arena, "%s/stack.json", folder) : NULL;
+    if (folder && !path) return no_memory();
+    bool there = path && plb_file_exists(path);
     if ((!there && !family) || l->count == MAX_ENTRIES) return PLB_OK;
     plb_stack_entry *e = &l->entries[l->count++];
     e->name = plb_arena_strdup(l->arena, name);
@@ -137,8 +137,9 @@ static plb_status add_families(list *l, const char *home) {
     for (size_t i = 0; i < plb_stack_family_count(); i++) {
         const plb_stack_family family = plb_stack_family_at(i);
         for (int s = 0; s < PLB_FAMILY_NAMES && family.stacks[s][0]; s++) {
-            const char *folder = plb_arena_printf(l->arena, "%s/%s", home, family.stacks[s]);
-            if (!folder) return no_memory();
+            const char *folder =
+                home ? plb_arena_printf(l->arena, "%s/%s", home, family.stacks[s]) : NULL;
+            if (home && !folder) return no_memory();
             PLB_TRY(add(l, family.stacks[s], folder, &family));
         }
     }
@@ -164,12 +165,16 @@ plb_status plb_stacks_inventory(plb_arena *arena, plb_stack_entry **out, size_t 
     l.entries = plb_arena_alloc(arena, MAX_ENTRIES * sizeof *l.entries);
     char *roots = plb_arena_strdup(arena, listed ? listed : ""), *rest = NULL;
     if (!l.entries || !roots) return no_memory();
-    PLB_TRY(plb_stacks_home(arena, &home));
+    plb_status status = plb_stacks_home(arena, &home);
+    if (status == PLB_EMISSING)
+        home = NULL; // none can be there, and that is an answer
+    else if (status)
+        return status;
     PLB_TRY(add_families(&l, home));
     for (char *root = strtok_r(roots, ":", &rest); root; root = strtok_r(NULL, ":", &rest)) {
         PLB_TRY(add_others(&l, root));
     }
-    PLB_TRY(add_others(&l, home));
+    if (home) PLB_TRY(add_others(&l, home));
     *out = l.entries, *count = l.count;
     return PLB_OK;
 }

@@ -126,6 +126,18 @@ def test_doctor_lists_stacks():
         expect(plumb("doctor", env=env), 0, "/bin/false cannot be run")
 
 
+def test_no_home_is_no_error():
+    env = {k: v for k, v in os.environ.items() if k not in ("HOME", "PLUMB_STACKS")
+           and not k.startswith("XDG_")}
+    for words in (["doctor"], ["stacks", "list"], ["data", "list"], ["models"]):
+        run = subprocess.run([PLUMB, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             text=True, timeout=60, check=False, env=env)
+        expect(run, 0)
+    run = subprocess.run([PLUMB, "runs"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         text=True, timeout=60, check=False, env=env)
+    expect(run, 3, err="neither XDG_DATA_HOME nor HOME is set")
+
+
 def test_full_disk_is_exit_3():
     with open("/dev/full", "w", encoding="utf-8") as full:
         expect(plumb("doctor", "--json", stdout=full), 3, err="No space left on device")
