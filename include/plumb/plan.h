@@ -71,6 +71,10 @@ PLB_API PLB_MUST_USE plb_status plb_plan_upload(plb_plan *plan);
 PLB_API PLB_MUST_USE plb_status plb_plan_launch(plb_plan *plan);
 PLB_API PLB_MUST_USE plb_status plb_plan_download(plb_plan *plan);
 PLB_API PLB_MUST_USE plb_status plb_plan_wait(plb_plan *plan);
+// Runs the plan, on what its inputs hold, until it is known how it will be run from then on: level
+// replay on a device tries several forms of the captured work in its first dozen runs. Before times
+// are taken; variables change as in any run. Returns at once where nothing is to be tried.
+PLB_API PLB_MUST_USE plb_status plb_plan_settle(plb_plan *plan);
 // Nanoseconds from the beginning of the first to the end of the last of `count` launches, as the
 // device's own clock tells; nothing else may be queued. On the CPU: of as many runs.
 PLB_API PLB_MUST_USE plb_status plb_plan_time(plb_plan *plan, int count, int64_t *out_ns);

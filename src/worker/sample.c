@@ -170,9 +170,10 @@ plb_status plb_worker_sample(plb_worker_session *s, const json_t *request) {
     block b;
     size_t samples_at = 0;
     PLB_TRY(read_request(s, request, &b));
-    if (s->job.training && plb_request_bool(request, "restart", false)) {
-        PLB_TRY(plb_worker_job_restart(&s->job));
-    }
+    const bool restart = s->job.training && plb_request_bool(request, "restart", false);
+    // Trials of a device's captured work are no samples; what they do to variables is undone.
+    if (!s->job.training || restart) PLB_TRY(plb_plan_settle(s->job.plan));
+    if (restart) PLB_TRY(plb_worker_job_restart(&s->job));
     // All room first: placing may move the window.
     PLB_TRY(plb_worker_out_place(&s->out, (size_t)b.n * sizeof(int64_t), &samples_at));
     size_t most = 0;

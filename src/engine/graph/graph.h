@@ -111,6 +111,7 @@ struct plb_model {
     plb_home *homes; // on devices with memory of their own
     int n_homes;
     uint64_t version; // grows when somebody writes variables from outside a plan, or a plan assigns
+    uint64_t copies;  // grows with every change of what `valid` and `exposed` say of a variable
     uint64_t seed;
 };
 

@@ -49,6 +49,7 @@ static plb_status place(plb_model *model, int index) {
         plb_variable *v = &model->variables[i];
         if (v->away[index - 1]) continue;
         v->away[index - 1] = slab;
+        model->copies++;
         slab = (char *)slab + padded(v);
         home->bytes[v->role] += padded(v);
     }
@@ -91,6 +92,7 @@ plb_status plb_home_update(plb_model *model, int index) {
         PLB_TRY(plb_home_fetch(model, i));
         PLB_TRY(home->backend->copy(home->stream, v->away[index - 1], v->data, exact(v)));
         v->valid |= here;
+        model->copies++;
         copied = true;
     }
     return copied ? home->backend->wait(home->stream) : PLB_OK;
@@ -98,8 +100,10 @@ plb_status plb_home_update(plb_model *model, int index) {
 
 void plb_home_wrote(plb_model *model, int index, int variable) {
     plb_variable *v = &model->variables[variable];
+    if (v->valid == 1u << index && !v->exposed) return;
     v->valid = 1u << index;
     v->exposed = false;
+    model->copies++;
 }
 
 plb_status plb_home_fetch(plb_model *model, int variable) {
@@ -112,6 +116,7 @@ plb_status plb_home_fetch(plb_model *model, int variable) {
         PLB_TRY(home->backend->copy(home->stream, v->data, v->away[i], exact(v)));
         PLB_TRY(home->backend->wait(home->stream));
         v->valid |= 1u << PLB_HOST_HOME;
+        model->copies++;
         return PLB_OK;
     }
     return plb_fail(PLB_EBROKEN, "variable %s: true nowhere", v->name);

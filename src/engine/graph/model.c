@@ -133,8 +133,9 @@ static size_t padded_bytes(const plb_type *type) {
 }
 
 // The host wrote this variable, and no other copy is true any more.
-static void host_wrote(plb_variable *v) {
+static void host_wrote(plb_model *model, plb_variable *v) {
     v->valid = 1u << PLB_HOST_HOME;
+    model->copies++;
 }
 
 static void initialise(plb_variable *v, uint64_t seed) {
@@ -178,7 +179,7 @@ plb_status plb_model_allocate_but(plb_model *model, const bool *unset) {
         v->data = slab;
         slab += padded_bytes(&v->type) + PLB_CACHE_LINE;
         model->slab_bytes[v->role] += padded_bytes(&v->type) + PLB_CACHE_LINE;
-        host_wrote(v);
+        host_wrote(model, v);
         if (!unset || !unset[i]) initialise(v, model->seed);
     }
     plb_model_touch(model);
@@ -194,7 +195,7 @@ plb_status plb_model_init(plb_model *model, uint64_t seed) {
     for (int i = 0; i < model->n_variables; i++) {
         if (!model->variables[i].data) continue;
         initialise(&model->variables[i], seed);
-        host_wrote(&model->variables[i]);
+        host_wrote(model, &model->variables[i]);
     }
     PLB_TRY(plb_model_allocate(model));
     plb_model_touch(model);
@@ -218,7 +219,7 @@ plb_status plb_variable_write(plb_model *model, int index, const plb_tensor *fro
     plb_tensor to = whole(&model->variables[index]);
     plb_status status = plb_tensor_copy(&to, from);
     if (status) return plb_fail_context(status, "variable %s", model->variables[index].name);
-    host_wrote(&model->variables[index]);
+    host_wrote(model, &model->variables[index]);
     plb_model_touch(model);
     return PLB_OK;
 }
@@ -227,13 +228,14 @@ void *plb_variable_data(plb_model *model, int index) {
     plb_variable *v = &model->variables[index];
     if (plb_home_fetch(model, index) != PLB_OK) return NULL;
     v->exposed = v->data != NULL;
+    model->copies++;
     return v->data;
 }
 
 void plb_model_touch(plb_model *model) {
     for (int i = 0; i < model->n_variables; i++) {
         plb_variable *v = &model->variables[i];
-        if (v->exposed) host_wrote(v);
+        if (v->exposed) host_wrote(model, v);
     }
     model->version++;
 }

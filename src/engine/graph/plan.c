@@ -3,6 +3,7 @@
 #include "engine/graph/plan.h"
 
 #include <omp.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -173,8 +174,12 @@ static plb_status run_prologue(plb_plan *plan) {
     return PLB_OK;
 }
 
+// A launch looks at every variable only if something about them changed since the one before: the
+// processor's part of a step is then the same few microseconds, however many weights there are.
 static plb_status launch(plb_plan *plan) {
-    if (plan->home != PLB_HOST_HOME) PLB_TRY(plb_home_update(plan->model, plan->home));
+    const bool away = plan->home != PLB_HOST_HOME;
+    const bool steady = plan->copies_seen == plan->model->copies;
+    if (away && !steady) PLB_TRY(plb_home_update(plan->model, plan->home));
     if (plan->options.level == PLB_LEVEL_INTERP) {
         int64_t limit_ms = plan->options.time_limit_ms;
         plan->deadline_ns = limit_ms > 0 ? plb_now_ns() + limit_ms * 1000000 : 0;
@@ -187,11 +192,11 @@ static plb_status launch(plb_plan *plan) {
             PLB_TRY(run_steps(plan, plan->n_prologue, plan->n_steps));
         }
     }
-    if (!plan->writes) return PLB_OK;
-    plan->prologue_version = ++plan->model->version;
-    for (int i = 0; i < plan->n_assigned && plan->home != PLB_HOST_HOME; i++) {
+    if (plan->writes) plan->prologue_version = ++plan->model->version;
+    for (int i = 0; i < plan->n_assigned && away && !steady; i++) {
         plb_home_wrote(plan->model, plan->home, plan->assigned[i]);
     }
+    plan->copies_seen = plan->model->copies;
     return PLB_OK;
 }
 
@@ -229,6 +234,12 @@ plb_status plb_plan_wait(plb_plan *plan) {
                ? plb_fail_context(status, "somewhere in %s (option sync finds the op)",
                                   plan->graph ? plan->graph->name : "the program")
                : status;
+}
+
+plb_status plb_plan_settle(plb_plan *plan) {
+    if (plb_replay_settled(plan)) return PLB_OK;
+    while (!plb_replay_settled(plan)) PLB_TRY(plb_plan_launch(plan));
+    return plb_plan_wait(plan);
 }
 
 plb_status plb_plan_run(plb_plan *plan) {
@@ -325,14 +336,45 @@ static plb_status make_plan(plb_plan *plan, const plb_graph *graph) {
     return plan->report.failed ? plb_fail(PLB_ENOMEM, "out of memory for a report") : PLB_OK;
 }
 
+// A device that is being opened.
+typedef struct opening {
+    const plb_backend *backend;
+    int index;
+    plb_device *device;
+    plb_status status;
+    char text[512];
+} opening;
+
+static void *open_beside(void *context) {
+    opening *o = context;
+    o->status = o->backend->open(o->index, &o->device);
+    if (o->status) snprintf(o->text, sizeof o->text, "%s", plb_error_text());
+    return NULL;
+}
+
+// A driver takes a third of a second to start, and so do the first values of a large model: both at
+// once. The device is current for this thread, as after `open`.
+static plb_status open_and_allocate(plb_plan *plan, int index) {
+    opening o = {.backend = plan->backend, .index = index};
+    pthread_t thread;
+    if (o.backend->host_memory || pthread_create(&thread, NULL, open_beside, &o)) {
+        PLB_TRY(o.backend->open(index, &plan->device));
+        return plb_model_allocate(plan->model);
+    }
+    plb_status status = plb_model_allocate(plan->model);
+    pthread_join(thread, NULL);
+    plan->device = o.device;
+    if (o.status) return plb_fail(o.status, "%s", o.text);
+    return status ? status : o.backend->enter(o.device);
+}
+
 // Opens the device and gives the model's variables a home there.
 static plb_status open_device(plb_plan *plan) {
     const plb_backend *backend = NULL;
     int index = 0;
     PLB_TRY(plb_device_find(plan->options.device, &backend, &index));
     plan->backend = backend;
-    PLB_TRY(plan->backend->open(index, &plan->device));
-    PLB_TRY(plb_model_allocate(plan->model));
+    PLB_TRY(open_and_allocate(plan, index));
     plan->align_bytes = plan->backend->host_memory ? PLB_CACHE_LINE : 256;
     if (plan->backend->host_memory) return PLB_OK;
     plb_device *device = plan->device;

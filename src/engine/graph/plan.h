@@ -98,6 +98,7 @@ struct plb_plan {
     bool writes;               // some variable is assigned
     int *assigned, n_assigned; // variables, arena
     uint64_t prologue_version; // of the model, when the prologue ran last
+    uint64_t copies_seen;      // the model's `copies` after the last launch
 
     void *transient, *persistent, *bound;
     size_t transient_bytes, persistent_bytes, bound_bytes;
@@ -147,6 +148,8 @@ PLB_MUST_USE plb_status plb_plan_run_step(plb_plan *plan, plb_step *step);
 // replay.c
 PLB_MUST_USE plb_status plb_replay_new(plb_plan *plan);
 PLB_MUST_USE plb_status plb_replay_run(plb_plan *plan);
+// Whether all forms of the capture were tried and the better one is known.
+bool plb_replay_settled(const plb_plan *plan);
 void plb_replay_free(plb_plan *plan);
 
 // interp.c

@@ -271,6 +271,10 @@ plb_status plb_replay_run(plb_plan *plan) {
     return backend->record(plan->stream, r->end[i]);
 }
 
+bool plb_replay_settled(const plb_plan *plan) {
+    return !plan->replay || plan->replay->best >= 0;
+}
+
 void plb_replay_free(plb_plan *plan) {
     plb_replay *r = plan->replay;
     if (!r) return;

@@ -7,7 +7,7 @@
 #include "base/core/status.h"
 #include "engine/graph/plan.h"
 
-enum { MAX_INPUTS = 8 };
+enum { MAX_INPUTS = 8, NEAR_BYTES = 1 << 20 };
 
 // Several values of a plan that are copied together: the run of bytes from the first to the last.
 // What else lies between them is inputs and outputs of the same plan, which every run writes anew.
@@ -163,28 +163,34 @@ plb_status plb_slots_input(plb_slots *s, int slot_index, const char *name, plb_t
     return plb_fail(PLB_EINVAL, "no input is called %s", name);
 }
 
-static plb_status place_inputs(plb_slots *s, const slot *one) {
+// In the stream of the runs, between two of them: there every microsecond counts.
+static plb_status copy_between(const plb_slots *s, void *to, const void *from, size_t size_bytes) {
     const plb_backend *b = s->plan->backend;
+    bool near = b->copy_near && size_bytes <= NEAR_BYTES;
+    return near ? b->copy_near(s->plan->stream, to, from, size_bytes)
+                : b->copy(s->plan->stream, to, from, size_bytes);
+}
+
+static plb_status place_inputs(plb_slots *s, const slot *one) {
     if (s->inputs.data) {
-        return b->copy(s->plan->stream, s->inputs.data, one->staged, s->inputs.size_bytes);
+        return copy_between(s, s->inputs.data, one->staged, s->inputs.size_bytes);
     }
     for (int k = 0; k < s->n_inputs; k++) {
         const plb_storage *to = storage_of(s, s->input[k]);
         if (!to->data) continue; // nobody reads it
-        PLB_TRY(b->copy(s->plan->stream, to->data, one->staged + s->input_at[k], to->size_bytes));
+        PLB_TRY(copy_between(s, to->data, one->staged + s->input_at[k], to->size_bytes));
     }
     return PLB_OK;
 }
 
 static plb_status fetch_results(plb_slots *s, const slot *one) {
-    const plb_backend *b = s->plan->backend;
     if (s->results.data) {
-        return b->copy(s->plan->stream, one->result, s->results.data, s->results.size_bytes);
+        return copy_between(s, one->result, s->results.data, s->results.size_bytes);
     }
     for (int k = 0; k < s->n_results; k++) {
         const plb_tensor *from = &s->plan->tensors[s->result[k]];
-        PLB_TRY(b->copy(s->plan->stream, one->result + s->result_at[k], from->data,
-                        plb_dtype_size(from->dtype)));
+        PLB_TRY(copy_between(s, one->result + s->result_at[k], from->data,
+                             plb_dtype_size(from->dtype)));
     }
     return PLB_OK;
 }

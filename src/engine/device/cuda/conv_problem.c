@@ -516,11 +516,11 @@ static candidate *load(plb_conv_problem *p, const char *text) { // locked
     return &p->candidates[p->n++];
 }
 
-// A plan that is asked for again has won its race.
+// A plan that is asked for again has won its race; where there was none, it was chosen before.
 static void save_winner(const plb_conv_problem *p, candidate *c) {
     char name[96], *text;
     size_t size;
-    if (c->saved || c->takes < 2) return;
+    if (c->saved || (c->takes < 2 && p->raced)) return;
     c->saved = true;
     if (plb_cudnn_plan_write(&c->plan, &text, &size) != PLB_OK) return;
     name_on_disk(p, c->text, name, sizeof name);

@@ -43,6 +43,7 @@ const plb_backend plb_backend_cuda = {
     .alloc = plb_cuda_alloc,
     .free = plb_cuda_free,
     .copy = plb_cuda_copy,
+    .copy_near = plb_cuda_copy_near,
     .clear = plb_cuda_clear,
     .pool_alloc = plb_cuda_pool_alloc,
     .pool_free = plb_cuda_pool_free,

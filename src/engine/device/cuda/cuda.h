@@ -16,7 +16,8 @@ struct plb_device {
     CUdevice handle;
     CUcontext context; // the primary one, shared with other libraries of the process
     CUmemoryPool pool;
-    int major, minor; // compute capability
+    CUfunction copy_bytes; // plb_bytes_copy, once it was asked for
+    int major, minor;      // compute capability
     int sm_count;
     int shared_bytes; // of a block, opted in
     size_t memory_bytes, l2_bytes;
@@ -80,9 +81,11 @@ void plb_cuda_cache_write(const char *name, const void *bytes, size_t size_bytes
 // toolkits, and in those of PyTorch's wheels. NULL when it is nowhere. Stays open.
 void *plb_cuda_open_library(const char *const *names);
 
-// Opens and starts NVIDIA's libraries for `device` in the background, once a process (preload.c).
-// Both are called with the lock of device.c held; `end` waits for what `preload` began.
-void plb_cuda_preload(plb_device *device);
+// Opens NVIDIA's libraries in the background, once a process, and starts them for `device` when there
+// is one; NULL: there will be none (preload.c). All three are called with the lock of device.c held;
+// `end` waits for what `begin` began.
+void plb_cuda_preload_begin(void);
+void plb_cuda_preload_start(plb_device *device);
 void plb_cuda_preload_end(void);
 // The libraries and the driver by number, as plb_backend.library (libraries.c).
 bool plb_cuda_library(int index, const char **out_name, const char **out_version);
@@ -108,6 +111,7 @@ const char *plb_cuda_fingerprint(void);
 plb_status plb_cuda_alloc(plb_device *device, size_t size_bytes, void **out);
 void plb_cuda_free(plb_device *device, void *memory);
 plb_status plb_cuda_copy(plb_stream *stream, void *to, const void *from, size_t size_bytes);
+plb_status plb_cuda_copy_near(plb_stream *stream, void *to, const void *from, size_t size_bytes);
 plb_status plb_cuda_clear(plb_stream *stream, void *memory, size_t size_bytes);
 plb_status plb_cuda_pool_alloc(plb_stream *stream, size_t size_bytes, void **out);
 void plb_cuda_pool_free(plb_stream *stream, void *memory);

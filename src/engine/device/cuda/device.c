@@ -71,23 +71,30 @@ static plb_status open_first(int index, plb_device *d) {
     return status;
 }
 
-plb_status plb_cuda_open(int index, plb_device **out) {
+static plb_status open_locked(int index, plb_device **out) {
     int count = 0;
-    *out = NULL;
     PLB_TRY(plb_cuda_check(cuInit(0), "start the driver"));
     PLB_TRY(plb_cuda_check(cuDeviceGetCount(&count), "count devices"));
     if (index < 0 || index >= count || index >= MAX_DEVICES) {
         return plb_fail(count ? PLB_EINVAL : PLB_EMISSING, "cuda:%d: this machine has %d CUDA %s",
                         index, count, count == 1 ? "device, cuda:0" : "devices");
     }
-    pthread_mutex_lock(&lock);
     plb_device *d = &devices[index];
     plb_status status = d->users ? plb_cuda_enter(d) : open_first(index, d);
-    if (!status) d->users++;
-    if (!status) plb_cuda_preload(d);
+    if (status) return plb_fail_context(status, "cuda:%d", index);
+    d->users++;
+    *out = d;
+    return PLB_OK;
+}
+
+plb_status plb_cuda_open(int index, plb_device **out) {
+    *out = NULL;
+    pthread_mutex_lock(&lock);
+    plb_cuda_preload_begin();
+    plb_status status = open_locked(index, out);
+    plb_cuda_preload_start(*out);
     pthread_mutex_unlock(&lock);
-    if (!status) *out = d;
-    return status ? plb_fail_context(status, "cuda:%d", index) : PLB_OK;
+    return status;
 }
 
 // The context stays until the process ends: making it anew takes a quarter of a second, and the

@@ -3,6 +3,7 @@
 
 #include "base/core/status.h"
 #include "engine/device/cuda/cuda.h"
+#include "engine/device/cuda/kernels/bytes.h"
 
 static CUdeviceptr address(const void *memory) {
     return (CUdeviceptr)(uintptr_t)memory;
@@ -39,6 +40,19 @@ plb_status plb_cuda_copy(plb_stream *stream, void *to, const void *from, size_t 
     if (!size_bytes) return PLB_OK;
     return plb_cuda_check(cuMemcpyAsync(address(to), address(from), size_bytes, stream->handle),
                           "copy");
+}
+
+plb_status plb_cuda_copy_near(plb_stream *stream, void *to, const void *from, size_t size_bytes) {
+    plb_device *device = stream->device;
+    if (!size_bytes) return PLB_OK;
+    if (!device->copy_bytes) {
+        PLB_TRY(plb_cuda_function(device, "plb_bytes_copy", &device->copy_bytes));
+    }
+    plb_bytes_params p = {.to = to, .from = from, .count = (int64_t)size_bytes};
+    const int64_t per_block = PLB_BYTES_THREADS * 16;
+    const plb_cuda_grid grid = {.blocks = {plb_cuda_blocks(device, p.count, per_block, 8)},
+                                .threads = {PLB_BYTES_THREADS}};
+    return plb_cuda_launch(stream, device->copy_bytes, &grid, (void *[]){&p});
 }
 
 plb_status plb_cuda_clear(plb_stream *stream, void *memory, size_t size_bytes) {

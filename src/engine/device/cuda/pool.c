@@ -216,10 +216,24 @@ static bool is_usual_gradient(const plb_query *q, const plb_pool_params *p) {
     return true;
 }
 
+// Gradient of 2x2 pixels, side by side, that leave no pixel out.
+static bool is_side_by_side(const plb_query *q, const plb_pool_params *p) {
+    if (q->op != PLB_OP_max_pool_grad || p->in[0] != 1 || p->kernel[0] != 1 || p->pad[0]) {
+        return false;
+    }
+    for (int axis = 1; axis < PLB_POOL_AXES; axis++) {
+        const bool beside = p->kernel[axis] == 2 && p->step[axis] == 2 && p->pad[axis] == 0 &&
+                            p->dilation[axis] == 1 && p->in[axis] == 2 * p->out[axis];
+        if (!beside) return false;
+    }
+    return true;
+}
+
 static const char *function_of(const plb_query *q, const plb_pool_params *p, bool wide) {
     const int square = wide ? square_of(q, p) : 0;
     if (square) return square == 2 ? "max_pool_2x2" : "max_pool_3x3";
     if (wide && is_usual_gradient(q, p)) return "max_pool_grad_3x3";
+    if (is_side_by_side(q, p)) return wide ? "max_pool_grad_2x2_wide" : "max_pool_grad_2x2";
     return wide ? wide_name_of(q->op) : name_of(q->op);
 }
 

@@ -306,6 +306,46 @@ __device__ static void max_backward_3x3(const plb_operands &at, const plb_pool_p
     if (balance && threadIdx.x % 32 == 0) atomicAdd((int *)at.workspace, balance);
 }
 
+// The same for windows of 2x2 pixels that lie side by side and leave no pixel out: a thread has one
+// window, reads it once, and writes its pixels.
+template <typename T, int W>
+__device__ static void max_backward_2x2(const plb_operands &at, const plb_pool_params &p) {
+    typedef wide<T> A;
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    const int64_t count = (int64_t)p.n * (p.c / W) * p.out[1] * p.out[2];
+    const int plane = p.in[1] * p.in[2];
+    int balance = 0;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+        const item it = item_of<W>(p, p.out, i);
+        int place[W];
+        A value[W];
+        load_places<W>((const int *)at.in[0] + offset_of(p.stride[0], it.n, it.c) +
+                           pixel_of(p.stride[0], 0, it.at[1], it.at[2]),
+                       place);
+        load_wide<T, W>((const T *)at.in[1] + offset_of(p.stride[1], it.n, it.c) +
+                            pixel_of(p.stride[1], 0, it.at[1], it.at[2]),
+                        value);
+#pragma unroll
+        for (int k = 0; k < W; k++) balance += (unsigned)place[k] < (unsigned)plane;
+#pragma unroll
+        for (int pixel = 0; pixel < 4; pixel++) {
+            const int h = it.at[1] * 2 + pixel / 2, w = it.at[2] * 2 + pixel % 2;
+            A sum[W];
+#pragma unroll
+            for (int k = 0; k < W; k++) {
+                const bool met = place[k] == h * p.in[2] + w;
+                sum[k] = met ? value[k] : (A)0;
+                balance -= met;
+            }
+            store_narrow<T, W>((T *)at.out[0] + offset_of(p.stride[2], it.n, it.c) +
+                                   pixel_of(p.stride[2], 0, h, w),
+                               sum);
+        }
+    }
+    balance = __reduce_add_sync(~0u, balance);
+    if (balance && threadIdx.x % 32 == 0) atomicAdd((int *)at.workspace, balance);
+}
+
 // Adds dy where the index points outside of its window: one thread a plane, in order.
 template <typename T>
 __device__ static void max_strays(const plb_operands &at, const plb_pool_params &p) {
@@ -535,6 +575,9 @@ __device__ static void mean_spread(const plb_operands &at, const plb_pool_params
     PLB_POOL_KERNEL(max_pool_grad_wide_##dtype, (max_backward<T, width_of<T>::value>(at, p)))    \
     PLB_POOL_KERNEL(max_pool_grad_##dtype, (max_backward<T, 1>(at, p)))                          \
     PLB_POOL_KERNEL(max_pool_grad_3x3_##dtype, (max_backward_3x3<T, width_of<T>::value>(at, p))) \
+    PLB_POOL_KERNEL(max_pool_grad_2x2_wide_##dtype,                                              \
+                    (max_backward_2x2<T, width_of<T>::value>(at, p)))                            \
+    PLB_POOL_KERNEL(max_pool_grad_2x2_##dtype, (max_backward_2x2<T, 1>(at, p)))                  \
     PLB_POOL_KERNEL(max_pool_strays_##dtype, max_strays<T>(at, p))                               \
     PLB_POOL_KERNEL(max_pool_take_##dtype, max_take<T>(at, p))                                   \
     PLB_POOL_KERNEL(avg_pool_wide_##dtype, (mean_forward<T, width_of<T>::value, false>(at, p)))  \
