@@ -172,9 +172,9 @@ static void run_layouts(device_case *c, const plb_tensor *in, const plb_tensor *
             int mine = run_kernel(c, kernels[i], in, want, most);
             t->kernels[i] += mine;
             ran += mine;
-            if (!kernels[i]->choices || c->t.in[0].dtype != PLB_F32) continue;
-            c->math = PLB_MATH_TF32; // of libraries' kernels
-            run_kernel(c, kernels[i], in, want, most);
+            if (!kernels[i]->tuned || c->t.in[0].dtype != PLB_F32) continue;
+            c->math = PLB_MATH_TF32; // of those that use tensor cores
+            ran += run_kernel(c, kernels[i], in, want, most);
             c->math = PLB_MATH_F32;
         }
         if (nhwc == 0) {
@@ -249,6 +249,24 @@ static void run_depthwise(plb_op_id op, tally *t) {
     t->only = NULL;
 }
 
+// First convolutions of networks for images: tiles that reach over the edges, both paddings, with
+// and without what an epilogue has.
+static void run_images(plb_op_id op, tally *t) {
+    if (op != PLB_OP_conv) return;
+    t->only = "image";
+    for (int i = 0; i < 4; i++) {
+        const int64_t h = i % 2 ? 35 : 16, w = i % 2 ? 70 : 37, pad = i % 2 ? 3 : 2;
+        plb_conv_attrs attrs = plb_conv_uniform(2, 2, pad, 1, 1);
+        if (i < 2) attrs.epilogue.activation = PLB_ACT_RELU;
+        plb_sample s = {.name = "image",
+                        .in = {PLB_T(2, 3, h, w), PLB_T(64, 3, 7, 7), PLB_T(64)},
+                        .n_in = i < 2 ? 3 : 2,
+                        .attrs = &attrs};
+        run_sample(op, &s, false, t);
+    }
+    t->only = NULL;
+}
+
 static void tell_gaps(plb_op_id op, const tally *t) {
     for (int d = 0; d < PLB_DTYPE_COUNT && getenv("PLB_TEST_GAPS"); d++) {
         if (t->cases[d] == t->ran[d]) continue;
@@ -283,9 +301,12 @@ static void kernels_agree_with_references(void) {
             }
         }
         tell_time("kernels", (plb_op_id)op, begin_ns);
+        if (heavy((plb_op_id)op) && sample_is_mine((plb_op_id)op, table->n_samples)) {
+            run_depthwise((plb_op_id)op, &t);
+            run_images((plb_op_id)op, &t);
+        }
         if (heavy((plb_op_id)op) && sharded(&part, &of)) continue; // the others' samples count too
         tell_gaps((plb_op_id)op, &t);
-        if (heavy((plb_op_id)op)) run_depthwise((plb_op_id)op, &t);
         const plb_kernel *const *kernels = device.backend->kernels((plb_op_id)op);
         for (int i = 0; kernels[i]; i++) {
             CHECK_SAY(t.kernels[i] > 0, "%s: %s took no sample", table->name, kernels[i]->name);
