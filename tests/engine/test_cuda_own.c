@@ -149,6 +149,66 @@ static void resampling(plb_graph *g, plb_dtype dtype) {
     finish(g, plb_interpolate(g, x, &attrs), &x, 1);
 }
 
+static void attention(plb_graph *g, plb_dtype dtype) {
+    const plb_attention_attrs attrs = {.scale = 0.125};
+    plb_value q = input(g, "x", dtype, plb_shape_of(2, 3, 70, 64));
+    plb_value k = input(g, "w", dtype, plb_shape_of(2, 3, 133, 64));
+    plb_value v = input(g, "r", dtype, plb_shape_of(2, 3, 133, 40));
+    plb_value mask = input(g, "beta", dtype, plb_shape_of(2, 1, 1, 133));
+    finish(g, plb_attention(g, q, k, v, mask, &attrs), (plb_value[]){q, k, v}, 3);
+}
+// Keys and queries as projections leave them, heads behind positions.
+static void attention_of_views(plb_graph *g, plb_dtype dtype) {
+    const plb_attention_attrs attrs = {.scale = 0.25};
+    plb_value q = plb_transpose(g, input(g, "x", dtype, plb_shape_of(1, 9, 4, 256)), 1, 2);
+    plb_value k = plb_transpose(g, input(g, "w", dtype, plb_shape_of(1, 40, 4, 256)), 1, 2);
+    plb_value v = plb_transpose(g, input(g, "r", dtype, plb_shape_of(1, 40, 4, 256)), 1, 2);
+    plb_output(g, "y", plb_attention(g, q, k, v, PLB_NONE, &attrs));
+}
+static void recurrent(plb_graph *g, plb_dtype dtype, plb_recurrent_kind kind, int64_t batch,
+                      int64_t hidden) {
+    const plb_recurrent_attrs attrs = {.kind = kind, .reverse = kind == PLB_GRU};
+    const int64_t rows = plb_recurrent_gates(kind) * hidden;
+    plb_value x = input(g, "x", dtype, plb_shape_of(5, batch, rows)), c = PLB_NONE;
+    plb_value r = plb_affine(g, input(g, "w", dtype, plb_shape_of(rows, hidden)), 0.0625, 0);
+    plb_value h = input(g, "r", dtype, plb_shape_of(batch, hidden));
+    plb_value bias = input(g, "beta", dtype, plb_shape_of(rows));
+    if (kind == PLB_LSTM) c = input(g, "gamma", dtype, plb_shape_of(batch, hidden));
+    plb_value y = plb_recurrent(g, x, r, h, c, bias, &attrs);
+    for (int i = 0; i < (kind == PLB_LSTM ? 3 : 2); i++) {
+        plb_output(g, (const char *[]){"y", "last", "cell"}[i], y + i);
+    }
+}
+static void lstm(plb_graph *g, plb_dtype dtype) {
+    recurrent(g, dtype, PLB_LSTM, 6, 100);
+}
+static void gru(plb_graph *g, plb_dtype dtype) {
+    recurrent(g, dtype, PLB_GRU, 5, 65);
+}
+static void gru_wide(plb_graph *g, plb_dtype dtype) {
+    recurrent(g, dtype, PLB_GRU_RESET_AFTER, 1, 600);
+}
+static void padded_edges(plb_graph *g, plb_dtype dtype) {
+    const plb_pad_attrs mirror = {PLB_PAD_REFLECT, {0, 0, 5, 7}, {0, 0, 6, 3}, 0};
+    plb_value x = input(g, "x", dtype, plb_shape_of(2, 16, 19, 23));
+    finish(g, plb_pad(g, x, &mirror), &x, 1);
+}
+static void scattered(plb_graph *g, plb_dtype dtype) {
+    plb_value x = input(g, "x", dtype, plb_shape_of(1000, 7));
+    plb_value t = input(g, "target", PLB_I64, plb_shape_of(900, 7));
+    plb_value source = input(g, "w", dtype, plb_shape_of(900, 7));
+    plb_output(g, "largest", plb_scatter_reduce(g, x, t, source, 0, PLB_SCATTER_MAX));
+    plb_output(g, "smallest", plb_scatter_reduce(g, x, t, source, 0, PLB_SCATTER_MIN));
+}
+static void boxes(plb_graph *g, plb_dtype dtype) {
+    const plb_nms_attrs attrs = {.most = 50, .most_overlap = 0.4, .least_score = -0.5};
+    plb_value corners = input(g, "x", dtype, plb_shape_of(2, 700, 4));
+    plb_value scores = input(g, "w", dtype, plb_shape_of(2, 90, 700));
+    plb_value rows = plb_nms(g, corners, scores, &attrs);
+    plb_output(g, "rows", rows);
+    plb_output(g, "count", rows + 1);
+}
+
 static void conv(plb_graph *g, plb_dtype dtype, plb_shape x_shape, plb_shape w_shape, int64_t pad) {
     plb_value x = input(g, "x", dtype, x_shape), w = input(g, "w", dtype, w_shape);
     plb_value bias = input(g, "beta", dtype, plb_shape_of(w_shape.dim[0]));
@@ -170,6 +230,14 @@ static const own_case cases[] = {
     {"convolution of digits", conv_digits, 64, true},
     {"inner convolution of digits", conv_digits_inner, 64, true},
     {"convolution of small images, padded", conv_small_padded, 64, true},
+    {"attention", attention, 64, false},
+    {"attention of views", attention_of_views, 64, false},
+    {"lstm", lstm, 64, false},
+    {"gru", gru, 64, false},
+    {"gru, reset after", gru_wide, 64, false},
+    {"padding that repeats", padded_edges, 64, false},
+    {"scattered", scattered, 1, false},
+    {"boxes", boxes, 1, true},
     {"norm and relu", norm_relu, 64, false},
     {"norm, residual and relu", norm_residual, 64, false},
     {"norm, odd channels", norm_odd, 64, false},
@@ -248,11 +316,12 @@ static void large_cases_agree_with_the_reference(void) {
 static const int64_t sizes[] = {1, 7, 64, 4095, 4096, 4097, 100003};
 enum { SIZES = sizeof sizes / sizeof *sizes, UPDATES = 3 };
 
-static void build_updates(plb_model *model, const char *optimizer, plb_graph **out) {
+static void build_updates(plb_model *model, const char *optimizer, double scale, plb_graph **out) {
     plb_value loss = PLB_NONE;
     plb_step_options step;
     CHECK_OK(plb_step_options_for(optimizer, &step));
     step.sgd.momentum = 0.9, step.sgd.weight_decay = step.adam.weight_decay = 0.1;
+    step.loss_scale = scale;
     CHECK_OK(plb_model_program(model, "train", out));
     for (int i = 0; i < SIZES; i++) {
         const plb_type type = {PLB_F32, plb_shape_of(sizes[i])};
@@ -268,11 +337,12 @@ static void build_updates(plb_model *model, const char *optimizer, plb_graph **o
     CHECK_OK(plb_train_step(*out, loss, &step));
 }
 
-static void run_updates(const char *optimizer, const char *device_name, plb_model *model) {
+static void run_updates(const char *optimizer, double scale, const char *device_name,
+                        plb_model *model) {
     plb_graph *g = NULL;
     plb_plan *plan = NULL;
     const plb_plan_options options = {.device = device_name, .threads = 1, .no_tuning = true};
-    build_updates(model, optimizer, &g);
+    build_updates(model, optimizer, scale, &g);
     CHECK_OK(plb_model_init(model, 5));
     CHECK_OK(plb_plan_new(g, &options, &plan));
     for (int i = 0; i < UPDATES; i++) CHECK_OK(plb_plan_run(plan));
@@ -285,16 +355,18 @@ static void run_updates(const char *optimizer, const char *device_name, plb_mode
 static void updates_together_are_those_one_by_one(void) {
     static const char *const optimizers[] = {"sgd", "adam", "adamw"};
     if (!device.device) SKIP(missing);
-    for (int o = 0; o < 3; o++) {
+    for (int i = 0; i < 6; i++) {
+        const int o = i / 2;
+        const double scale = i % 2 ? 1024 : 0;
         plb_model *here = plb_model_new(), *there = plb_model_new();
-        run_updates(optimizers[o], NULL, here);
-        run_updates(optimizers[o], "cuda", there);
+        run_updates(optimizers[o], scale, NULL, here);
+        run_updates(optimizers[o], scale, "cuda", there);
         for (int v = 0; v < plb_model_variable_count(here); v++) {
             const plb_variable_info info = plb_model_variable_info(here, v);
             const float *x = plb_variable_data(here, v), *y = plb_variable_data(there, v);
             double most = 0;
-            for (int64_t i = 0; i < plb_shape_count(&info.type.shape); i++) {
-                most = fmax(most, fabs((double)x[i] - (double)y[i]) / (1 + fabs((double)x[i])));
+            for (int64_t k = 0; k < plb_shape_count(&info.type.shape); k++) {
+                most = fmax(most, fabs((double)x[k] - (double)y[k]) / (1 + fabs((double)x[k])));
             }
             CHECK_SAY(most < 1e-5, "%s: %s differs by %.2g", optimizers[o], info.name, most);
         }
@@ -314,7 +386,9 @@ static void bad_index_fails_the_run(void) {
     CHECK_OK(plb_model_program(model, "test", &g));
     plb_value w = input(g, "w", PLB_F32, plb_shape_of(1000, 4));
     plb_value index = input(g, "index", PLB_I64, plb_shape_of(9));
+    plb_scope_push(g, "words");
     plb_output(g, "y", plb_embedding(g, w, index));
+    plb_scope_pop(g);
     CHECK_OK(run_plan(g, &cuda, &plan));
     CHECK_OK(plb_plan_input(plan, "index", &t));
     ((int64_t *)t.data)[5] = 1000;
@@ -324,6 +398,30 @@ static void bad_index_fails_the_run(void) {
     ((int64_t *)t.data)[5] = 999;
     CHECK_OK(plb_plan_run(plan));
     plb_plan_free(plan);
+    CHECK_OK(run_plan(g, &(plb_plan_options){.device = "cuda", .sync = true}, &plan));
+    CHECK_OK(plb_plan_input(plan, "index", &t));
+    ((int64_t *)t.data)[0] = 2000;
+    CHECK_FAILS(PLB_EINVAL, "words: take", plb_plan_run(plan)); // the node's name
+    plb_plan_free(plan);
+    plb_model_free(model);
+}
+
+// 2 TB for one value: the plan says what it wants and what there is, before it times anything.
+static void no_room_is_an_outcome(void) {
+    if (!device.device) SKIP(missing);
+    plb_model *model = plb_model_new();
+    plb_graph *g = NULL;
+    plb_plan *plan = NULL;
+    CHECK_OK(plb_model_program(model, "test", &g));
+    plb_value x = input(g, "x", PLB_F32, plb_shape_of(1, 1 << 20));
+    plb_value y = input(g, "y", PLB_F32, plb_shape_of(1 << 19, 1));
+    plb_value large = plb_matmul(g, y, x, &(plb_matmul_attrs){0});
+    plb_output(g, "sum", plb_sum(g, plb_softmax(g, large, 1), 0, false));
+    CHECK_OK(plb_graph_status(g));
+    CHECK_FAILS(PLB_ENOMEM, "bytes planned",
+                plb_plan_new(g, &(plb_plan_options){.device = "cuda"}, &plan));
+    CHECK_FAILS(PLB_ENOMEM, "are free",
+                plb_plan_new(g, &(plb_plan_options){.device = "cuda"}, &plan));
     plb_model_free(model);
 }
 
@@ -332,6 +430,7 @@ int main(void) {
         {"large cases agree with the reference", large_cases_agree_with_the_reference},
         {"updates together are those one by one", updates_together_are_those_one_by_one},
         {"a bad index fails the run", bad_index_fails_the_run},
+        {"no room is an outcome", no_room_is_an_outcome},
     };
     if (test_device_open("cuda:0", &device) != PLB_OK) {
         snprintf(missing, sizeof missing, "%s", plb_error_text());

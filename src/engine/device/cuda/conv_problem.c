@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -346,6 +347,7 @@ static struct {
     int64_t begin_ns; // when the first of what is queued was
     int64_t limit_ns; // of making what is queued, from then on
     int threads;
+    pid_t owner; // the process that has the threads: a fork of it has none
     maker all[MAX_MAKERS];
 } makers = {.lock = PTHREAD_MUTEX_INITIALIZER, .made = PTHREAD_COND_INITIALIZER};
 
@@ -396,9 +398,25 @@ static int jobs_left(void) { // locked
     return left;
 }
 
+// A library must not make plans while the process is being taken down: what is queued is dropped,
+// what is under way is waited for.
+void plb_conv_makers_end(void) {
+    pthread_mutex_lock(&makers.lock);
+    for (int k = 0; k < N_QUEUES; k++) {
+        queue *q = &makers.queues[k];
+        while (q->next < q->n) q->jobs[q->next++].problem->pending--;
+        q->n = q->next = 0;
+    }
+    const bool mine = makers.owner == getpid();
+    while (mine && makers.threads > 0) pthread_cond_wait(&makers.made, &makers.lock);
+    pthread_mutex_unlock(&makers.lock);
+}
+
 static void start_threads(void) { // locked
     const int cores = (int)sysconf(_SC_NPROCESSORS_ONLN), left = jobs_left();
     const int wanted = cores < MAX_MAKERS ? cores : MAX_MAKERS;
+    if (!makers.owner && atexit(plb_conv_makers_end)) return; // made when they are asked for
+    makers.owner = getpid();
     for (int i = 0; i < wanted && makers.threads < left; i++) {
         pthread_t thread;
         if (makers.all[i].busy) continue;

@@ -38,6 +38,8 @@ PLB_MUST_USE plb_status plb_conv_problem_of(plb_device *device, const plb_conv_s
 // Begins to make the plans of all candidates, in the background: for as long as making may take of
 // `tune_ms` for the whole program.
 void plb_conv_announce(plb_conv_problem *problem, int64_t tune_ms);
+// Drops what was announced and not begun, and waits for the rest: before the process ends.
+void plb_conv_makers_end(void);
 // Texts that name the candidates, best guess first; those whose plans are known to fail are left
 // out. With time to tune the plans are made first, in parallel, and what other problems made and
 // nobody uses goes; with 0 ms, only the first is sure to work.

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/core/status.h"
+#include "engine/device/cuda/conv_problem.h"
 #include "engine/device/cuda/cuda.h"
 
 enum { MAX_DEVICES = 64 };
@@ -106,6 +107,7 @@ void plb_cuda_close(plb_device *device) {
         device->users--;
     } else {
         plb_cuda_preload_end();
+        plb_conv_makers_end();
     }
     pthread_mutex_unlock(&lock);
 }
