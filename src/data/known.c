@@ -102,6 +102,9 @@ const plb_known_set plb_known_sets[] = {
      .kind = PLB_KNOWN_DIGITS},
     {.shown = {"shapes", "drawn shapes of ten classes in colour, any size", true, false, NULL},
      .kind = PLB_KNOWN_SHAPES},
+    {.shown = {"voc-shapes", "drawn shapes, twenty classes filled as VOC 2012's", true, false,
+               NULL},
+     .kind = PLB_KNOWN_VOC_SHAPES},
 };
 
 enum { SET_COUNT = sizeof plb_known_sets / sizeof *plb_known_sets, MAX_ROOTS = 2 };
@@ -121,11 +124,12 @@ plb_status plb_known_find(const char *name, const plb_known_set **out) {
     *out = NULL;
     const char *nearest = plb_nearest_name(name, names, SET_COUNT);
     if (nearest) return plb_fail(PLB_EINVAL, "no dataset %s; did you mean %s?", name, nearest);
-    return plb_fail(PLB_EINVAL,
-                    "no dataset %s; known are mnist, fashion-mnist, cifar10, cifar100, stl10, "
-                    "voc2012, voc2012-images, digits, shapes, and any folder or tar file of "
-                    "pictures by its path",
-                    name);
+    return plb_fail(
+        PLB_EINVAL,
+        "no dataset %s; known are mnist, fashion-mnist, cifar10, cifar100, stl10, "
+        "voc2012, voc2012-images, digits, shapes, voc-shapes, and any folder or tar file of "
+        "pictures by its path",
+        name);
 }
 
 static const char *set_variable(const char *name) {

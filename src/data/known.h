@@ -27,6 +27,7 @@ typedef enum plb_known_kind {
     PLB_KNOWN_VOC_IMAGES,
     PLB_KNOWN_DIGITS,
     PLB_KNOWN_SHAPES,
+    PLB_KNOWN_VOC_SHAPES,
 } plb_known_kind;
 
 enum { PLB_KNOWN_FILES = 4 };

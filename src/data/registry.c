@@ -115,5 +115,6 @@ plb_status plb_dataset_open(const char *name, plb_data_split split,
         .split = split, .seed = options->seed, .count = options->count, .size = options->size};
     if (set->kind == PLB_KNOWN_DIGITS) return plb_synthetic_digits_new(&drawn, out);
     if (set->kind == PLB_KNOWN_SHAPES) return plb_synthetic_shapes_new(&drawn, out);
+    if (set->kind == PLB_KNOWN_VOC_SHAPES) return plb_synthetic_voc_new(&drawn, out);
     return open_stored(set, split, options, out);
 }

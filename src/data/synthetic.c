@@ -32,6 +32,7 @@ plb_status plb_synthetic_new(const plb_dataset_info *defaults, const plb_dataset
     if (options->size) info.height = info.width = options->size;
     plb_synthetic_set *set;
     PLB_TRY(plb_dataset_new(&info, ops, sizeof *set, &set));
+    set->split = options->split;
     set->key = sample_key(options->seed, options->split);
     *out = &set->base;
     return PLB_OK;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pictures that can be learned, drawn on demand: for a machine without data, for tests, and for
 // measuring with inputs of any size. Sample i is a function of (seed, split, i) alone, whatever
-// order or thread asks for it; no two splits share a stream. Labels go round: i % 10.
+// order or thread asks for it; no two splits share a stream. Labels of
+// digits and shapes go round: i % 10.
 #ifndef PLB_DATA_SYNTHETIC_H
 #define PLB_DATA_SYNTHETIC_H
 
@@ -23,5 +24,10 @@ PLB_API PLB_MUST_USE plb_status plb_synthetic_digits_new(const plb_synthetic_opt
 // before a background that runs from one colour to another, with noise.
 PLB_API PLB_MUST_USE plb_status plb_synthetic_shapes_new(const plb_synthetic_options *options,
                                                          plb_dataset **out);
+
+// [3,size,size]: the same shapes, plain and striped: twenty classes, with as many samples each as
+// PASCAL VOC 2012 has objects that are not difficult (13,609 to train, 13,841 to test); 96 pixels.
+PLB_API PLB_MUST_USE plb_status plb_synthetic_voc_new(const plb_synthetic_options *options,
+                                                      plb_dataset **out);
 
 #endif

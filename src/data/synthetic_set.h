@@ -8,6 +8,7 @@
 typedef struct plb_synthetic_set {
     plb_dataset base;
     uint64_t key; // of all random numbers of this seed and split
+    plb_data_split split;
 } plb_synthetic_set;
 
 int64_t plb_synthetic_label(const plb_dataset *set, int64_t i);

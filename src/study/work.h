@@ -38,8 +38,8 @@ struct plb_study {
     plb_client reference;
     plb_client client; // the stack that runs now
     char client_key[160];
-    // While there is training: seeds of stacks take turns, so that a machine that changes does so to
-    // all, and starting a worker may take longer than an epoch.
+    // While there is training: seeds of stacks take turns, so that a machine that changes does so
+    // to all, and starting a worker may take longer than an epoch.
     plb_parked_client parked[PLB_STUDY_PARKED];
     plb_study_item *items;
     size_t count, done;

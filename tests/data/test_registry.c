@@ -29,7 +29,7 @@ static void names_are_suggested(void) {
                 plb_dataset_open("digit", PLB_TEST, NULL, &set));
     CHECK_FAILS(PLB_EINVAL, "known are mnist",
                 plb_dataset_open("something-else", PLB_TRAIN, NULL, &set));
-    CHECK(plb_known_dataset_count == 9 && !plb_known_dataset_at(9));
+    CHECK(plb_known_dataset_count == 10 && !plb_known_dataset_at(10));
     for (size_t i = 0; i < plb_known_dataset_count; i++) CHECK(plb_known_dataset_at(i)->summary[0]);
 }
 

@@ -5,6 +5,7 @@
 #include "base/core/status.h"
 #include "check.h"
 #include "data/draw.h"
+#include "data/registry.h"
 #include "faults.h"
 
 typedef plb_status (*make_set)(const plb_synthetic_options *options, plb_dataset **out);
@@ -173,7 +174,35 @@ static void every_failed_allocation_is_a_status(void) {
     CHECK(fault_every_allocation(draw_one, &shapes) >= 4);
 }
 
+// Totals and the classes at both ends of VOC 2012's published statistics.
+static void voc_shapes_are_filled_as_voc(void) {
+    static const struct {
+        plb_data_split split;
+        int64_t total, aeroplanes, persons, tvmonitors;
+    } published[] = {{PLB_TRAIN, 13609, 432, 4194, 392}, {PLB_TEST, 13841, 433, 4372, 392}};
+    for (int k = 0; k < 2; k++) {
+        plb_dataset *set = NULL;
+        int64_t found[20] = {0}, early[20] = {0};
+        CHECK_OK(plb_dataset_open("voc-shapes", published[k].split, NULL, &set));
+        CHECK(set->info.count == published[k].total && set->info.classes == 20);
+        CHECK(set->info.height == 96 && strstr(set->info.class_names[14], "person"));
+        for (int64_t i = 0; i < set->info.count; i++) {
+            int64_t label = set->ops->label(set, i);
+            found[label]++;
+            early[label] += i < 1000;
+        }
+        CHECK(found[0] == published[k].aeroplanes && found[14] == published[k].persons &&
+              found[19] == published[k].tvmonitors);
+        CHECK_SAY(early[14] > 250 && early[14] < 370, "%d persons", (int)early[14]); // about 308
+        uint8_t *plain = plb_alloc(plb_dataset_sample_bytes(set));
+        CHECK_OK(plb_dataset_get(set, 1, NULL, plain, NULL));
+        plb_free(plain);
+        plb_dataset_free(set);
+    }
+}
+
 static const check_test tests[] = {
+    {"voc shapes are filled as voc", voc_shapes_are_filled_as_voc},
     {"distances follow their formulas", distances_follow_their_formulas},
     {"a sample depends on seed, split and index alone",
      a_sample_depends_on_seed_split_and_index_alone},
