@@ -11,6 +11,7 @@
 #include "bench/git.h"
 #include "cli/bench_flags.h"
 #include "cli/cli.h"
+#include "cli/onnx_model.h"
 #include "cli/typed.h"
 #include "store/study.h"
 #include "study/document.h"
@@ -48,6 +49,9 @@ static void describe(const plb_study_item *item, char *out, size_t size) {
         snprintf(out, size, "%s on %s, %s, %s, %lld thread%s, seed %lld", item->model,
                  item->part->data, item->stack, item->device, (long long)item->threads,
                  item->threads == 1 ? "" : "s", (long long)item->seed);
+    else if (item->dims)
+        snprintf(out, size, "%s%s%s, %s, %s", item->model, *item->dims ? ", " : "", item->dims,
+                 item->stack, item->device);
     else
         snprintf(out, size, "%s %s, %s, %s, batch %lld, size %lld", item->model, item->task,
                  item->stack, item->device, (long long)item->batch, (long long)item->size);
@@ -247,6 +251,22 @@ static plb_status run_all(plb_call *call, const plb_study_spec *spec, plb_study 
     return status ? status : written;
 }
 
+// Extents that none of a part's files has would be passed over.
+static plb_status check_dims(const plb_study_spec *spec) {
+    for (size_t i = 0; i < spec->part_count; i++) {
+        const plb_study_part *p = &spec->parts[i];
+        for (size_t k = 0; k < p->dims.count; k++) {
+            if (!*p->dims.word[k]) continue;
+            plb_status status = plb_cli_onnx_check_dims((char *const *)p->models.word,
+                                                        (int)p->models.count, p->dims.word[k]);
+            if (status)
+                return plb_fail_context(status, "%s, line %d: %s: dims", spec->name, p->line,
+                                        p->name);
+        }
+    }
+    return PLB_OK;
+}
+
 static plb_status run_study(plb_call *call) {
     const study_flags *f = call->options;
     char revision[PLB_GIT_BYTES];
@@ -260,6 +280,7 @@ static plb_status run_study(plb_call *call) {
     if (!arena) return plb_fail(PLB_ENOMEM, "out of memory");
     PLB_TRY_OUT(plb_own_path(arena, &options.plumb));
     PLB_TRY_OUT(plb_study_spec_open(call->operands[0], options.plumb, &spec_options, arena, &spec));
+    PLB_TRY_OUT(check_dims(&spec));
     PLB_TRY_OUT(options_json(f, arena, &options.options_json));
     if (f->resume) PLB_TRY_OUT(find_run(f, spec.name, arena, &options.resume));
     options.command = plb_typed_command(arena);

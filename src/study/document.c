@@ -29,6 +29,7 @@ static void say_head(const plb_run_row *run, const plb_results *r, plb_document 
 }
 
 static void say_about(const plb_results *r, plb_document *d) {
+    if (!r->spec.about && !r->spec.origin && !r->quick) return;
     plb_section *section = plb_document_section(d, "What this is");
     if (r->spec.about) plb_section_say(section, "%s", r->spec.about);
     if (r->spec.origin) plb_section_say(section, "Origin: %s.", r->spec.origin);
@@ -38,7 +39,12 @@ static void say_about(const plb_results *r, plb_document *d) {
 }
 
 static void say_deviations(const plb_results *r, plb_document *d) {
-    plb_section *section = plb_document_section(d, "What differs from the original");
+    bool any = r->spec.deviations.count > 0;
+    for (size_t i = 0; i < r->spec.part_count; i++)
+        any |= r->spec.parts[i].kind == PLB_PART_TRAIN && r->spec.parts[i].epochs;
+    if (!any) return;
+    plb_section *section = plb_document_section(d, r->spec.origin ? "What differs from the original"
+                                                                  : "What was done");
     for (size_t i = 0; i < r->spec.deviations.count; i++)
         plb_section_say(section, "%s", r->spec.deviations.word[i]);
     for (size_t i = 0; i < r->spec.part_count; i++) {

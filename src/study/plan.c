@@ -30,6 +30,7 @@ static plb_status write_keys(plb_study *s, plb_study_item *item) {
         plb_json_string(&json, "task", item->task);
         plb_json_int(&json, "size", item->size);
         plb_json_string(&json, "region", item->region);
+        if (item->dims) plb_json_string(&json, "dims", item->dims);
     }
     plb_json_end(&json);
     plb_status status = plb_json_status(&json);
@@ -76,10 +77,18 @@ static int64_t data_size(const plb_study_part *part) {
     return 96;
 }
 
+static plb_status describe_file(plb_study *s, plb_study_item *item, plb_facts *facts) {
+    plb_status status = plb_study_describe_file(s, item, facts);
+    if (status != PLB_EBROKEN || s->reference.failure.outcome != PLB_OUTCOME_REFUSED) return status;
+    *facts = (plb_facts){.batch = 1}; // the worker will say it again
+    return PLB_OK;
+}
+
 // Both kinds of part, asked once a model, batch and size.
 static plb_status describe_for(plb_study *s, plb_study_item *item, plb_facts *facts) {
     const char *task = item->part->kind == PLB_PART_TRAIN ? "train" : item->task;
     int64_t size = item->part->kind == PLB_PART_TRAIN ? data_size(item->part) : item->size;
+    if (item->dims) return describe_file(s, item, facts);
     if (!strcmp(facts->model, item->model) && facts->size == size &&
         facts->training == !strcmp(task, "train"))
         return PLB_OK;
@@ -107,12 +116,26 @@ static plb_status add(plb_study *s, const plb_study_item *item, plb_facts *facts
     return PLB_OK;
 }
 
+// A file's cells: one row is a whole input, of the extents that dims gives.
+static plb_status expand_file(plb_study *s, plb_study_item *item, plb_facts *facts) {
+    const plb_study_part *p = item->part;
+    for (size_t k = 0; k < p->dims.count; k++)
+        for (size_t r = 0; r < p->regions.count; r++) {
+            item->task = "infer", item->batch = 1, item->size = 0;
+            item->dims = p->dims.word[k], item->region = p->regions.word[r];
+            PLB_TRY(add(s, item, facts));
+        }
+    item->dims = NULL;
+    return PLB_OK;
+}
+
 static plb_status expand_cells(plb_study *s, plb_study_item *item, plb_facts *facts) {
     const plb_study_part *p = item->part;
     if (p->kind == PLB_PART_TRAIN) {
         item->batch = p->batch.value[0];
         return add(s, item, facts);
     }
+    if (plb_facts_is_file(item->model)) return expand_file(s, item, facts);
     for (size_t t = 0; t < p->tasks.count; t++)
         for (size_t b = 0; b < p->batch.count; b++)
             for (size_t z = 0; z < p->size.count; z++)

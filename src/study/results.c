@@ -13,6 +13,16 @@ static const char *text_of(const json_t *object, const char *key, plb_arena *are
     return copy ? copy : "";
 }
 
+// What a file is called here: its name without folders, and the extents that the cell has.
+static const char *name_of_model(const json_t *keys, plb_arena *arena) {
+    const char *model = text_of(keys, "model", arena), *slash = strrchr(model, '/');
+    const char *dims = json_string_value(json_object_get(keys, "dims"));
+    if (!dims) return model;
+    const char *name = slash ? slash + 1 : model;
+    const char *text = plb_arena_printf(arena, *dims ? "%s, %s" : "%s%s", name, dims);
+    return text ? text : model;
+}
+
 static int64_t int_of(const json_t *object, const char *key) {
     return json_integer_value(json_object_get(object, key));
 }
@@ -22,7 +32,7 @@ static plb_status read_item(const plb_study_item_row *row, plb_arena *arena, plb
     json_t *keys = json_loads(row->keys, 0, &error);
     if (!keys) return plb_fail(PLB_EINVAL, "an item of a study: %s", error.text);
     *out = (plb_result){.part = row->part,
-                        .model = text_of(keys, "model", arena),
+                        .model = name_of_model(keys, arena),
                         .stack = text_of(keys, "stack", arena),
                         .device = text_of(keys, "device", arena),
                         .task = text_of(keys, "task", arena),

@@ -247,7 +247,7 @@ static void say_cells(teller *t) {
         plb_table_text(table, "%s%s%s", item->outcome, item->reason ? ": " : "",
                        item->reason ? item->reason : "");
         plb_table_number(table, (double)item->batch);
-        plb_table_number(table, (double)item->size);
+        plb_table_number(table, item->size ? (double)item->size : NAN); // a file has none
         plb_table_number(table, median);
         plb_table_number(table, item->ok ? plb_result_number(item, "low_ns") : NAN);
         plb_table_number(table, item->ok ? plb_result_number(item, "high_ns") : NAN);

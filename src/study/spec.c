@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "bench/case.h"
+#include "bench/facts.h"
 #include "study/results.h"
 
 enum { MAX_FIELDS = 48, MAX_NUMBERS = 64, MAX_PARTS = 64 };
@@ -39,7 +40,7 @@ static const field part_fields[] = {
     PART(optimizer, TEXT),    PART(lr, REAL),          PART(momentum, REAL),
     PART(weight_decay, REAL), PART(nesterov, BOOL),    PART(dropout, BOOL),
     PART(flip, BOOL),         PART(crop, INT),         PART(operators, BOOL),
-    PART(time, REAL),         PART(regions, WORDS),
+    PART(time, REAL),         PART(regions, WORDS),    PART(dims, WORDS),
 };
 #define SPEC(name, what) \
     { #name, what, offsetof(plb_study_spec, name) }
@@ -187,15 +188,34 @@ static plb_status read_fields(const context *c, const plb_yaml *map, const field
     return PLB_OK;
 }
 
+// Files bring their weights and know no batch; only evaluating them is timed.
+static plb_status check_files(const context *c, const plb_yaml *at, const plb_study_part *part,
+                              bool *all) {
+    *all = true;
+    for (size_t i = 0; i < part->models.count; i++) {
+        bool file = plb_facts_is_file(part->models.word[i]);
+        *all = *all && file;
+        if (!file) continue;
+        if (part->kind == PLB_PART_TRAIN)
+            return expected(c, plb_yaml_find(at, "models"), "names of models to train");
+        for (size_t t = 0; t < part->tasks.count; t++)
+            if (strcmp(part->tasks.word[t], "infer") != 0)
+                return expected(c, plb_yaml_find(at, "tasks"), "infer alone, for an ONNX file");
+    }
+    return PLB_OK;
+}
+
 static plb_status check_part(const context *c, const plb_yaml *at, const plb_study_part *part) {
-    const char *lacks = !part->name                                         ? "name"
-                        : !part->models.count                               ? "models"
-                        : !part->stacks.count                               ? "stacks"
-                        : !part->devices.count                              ? "devices"
-                        : part->kind == PLB_PART_TRAIN && !part->data       ? "data"
-                        : part->kind == PLB_PART_SWEEP && !part->size.count ? "size"
-                        : !part->batch.count                                ? "batch"
-                                                                            : NULL;
+    bool files = true; // alone
+    PLB_TRY(check_files(c, at, part, &files));
+    const char *lacks = !part->name                                                   ? "name"
+                        : !part->models.count                                         ? "models"
+                        : !part->stacks.count                                         ? "stacks"
+                        : !part->devices.count                                        ? "devices"
+                        : part->kind == PLB_PART_TRAIN && !part->data                 ? "data"
+                        : part->kind == PLB_PART_SWEEP && !files && !part->size.count ? "size"
+                        : !files && !part->batch.count                                ? "batch"
+                                                                                      : NULL;
     if (lacks)
         return plb_fail(PLB_EINVAL, "%s, line %d: the part %s has no %s", c->label, at->line,
                         part->name ? part->name : "here", lacks);
@@ -209,7 +229,7 @@ static plb_status check_part(const context *c, const plb_yaml *at, const plb_stu
 }
 
 static int64_t one = 1, all_threads = 0;
-static const char *infer_word = "infer", *latency_word = "latency";
+static const char *infer_word = "infer", *latency_word = "latency", *no_dims = "";
 
 static plb_status read_part(const context *c, const plb_yaml *at, plb_study_part *out) {
     *out = (plb_study_part){.line = at->line,
@@ -217,6 +237,7 @@ static plb_status read_part(const context *c, const plb_yaml *at, plb_study_part
                             .seeds = {&one, 1},
                             .tasks = {&infer_word, 1},
                             .regions = {&latency_word, 1},
+                            .dims = {&no_dims, 1},
                             .optimizer = "sgd",
                             .lr = 0.01,
                             .epochs = 1,

@@ -31,6 +31,7 @@ typedef struct plb_study_part {
     int line;
     plb_part_kind kind;
     plb_study_words models, stacks, devices, tasks;
+    plb_study_words dims;    // SWEEP, of ONNX files: "NAME=N,..." of each cell
     plb_study_words regions; // SWEEP: what a time covers
     plb_study_numbers threads, batch, size, seeds;
     // TRAIN

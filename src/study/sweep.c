@@ -11,6 +11,7 @@
 #include "base/core/alloc.h"
 #include "base/core/philox.h"
 #include "base/core/status.h"
+#include "bench/batches.h"
 #include "bench/usage.h"
 #include "study/work.h"
 
@@ -99,25 +100,55 @@ static plb_status time_cell(plb_study *s, const plb_study_item *item, plb_json *
     return write_median(results, samples, count);
 }
 
-plb_status plb_study_sweep(plb_study *s, const plb_study_item *item, plb_json *results) {
-    plb_facts facts;
+// Loads a model of the zoo at the item's batch and size.
+static plb_status load_named(plb_study *s, const plb_study_item *item, plb_facts *facts,
+                             int64_t *out_bytes) {
     plb_study_inputs in;
     char weights[4096];
+    PLB_TRY(fill_inputs(s, facts, &in));
+    *out_bytes = (int64_t)in.x_bytes;
+    PLB_TRY(plb_study_weights(s, facts, 1, weights, sizeof weights));
     json_t *answer = NULL;
+    PLB_TRY(
+        plb_study_load(s, item, facts, weights, plb_study_describe_inputs(facts, &in), &answer));
+    json_decref(answer);
+    return PLB_OK;
+}
+
+// Loads an ONNX file, which brings its weights; inputs of any kind are drawn as `bench` does.
+static plb_status load_file(plb_study *s, const plb_study_item *item, plb_facts *facts,
+                            int64_t *out_bytes) {
+    plb_batches batches;
+    json_t *answer = NULL;
+    plb_status status;
+    PLB_TRY(plb_batches_new(facts, &batches));
+    *out_bytes = (int64_t)plb_batches_bytes(&batches);
+    for (int slot = 0; slot < batches.n_slots; slot++)
+        PLB_TRY_OUT(plb_batches_fill(&batches, &s->client, slot, 0));
+    PLB_TRY_OUT(plb_study_load(s, item, facts, facts->file, plb_batches_describe(&batches, facts),
+                               &answer));
+    json_decref(answer);
+out:
+    plb_batches_free(&batches);
+    return status;
+}
+
+plb_status plb_study_sweep(plb_study *s, const plb_study_item *item, plb_json *results) {
+    plb_facts facts;
+    int64_t input_bytes = 0;
     PLB_TRY(plb_study_client(s, item));
-    plb_status status =
-        plb_study_describe(s, item->model, item->task, item->batch, item->size, 0, &facts);
+    plb_status status = item->dims ? plb_study_describe_file(s, item, &facts)
+                                   : plb_study_describe(s, item->model, item->task, item->batch,
+                                                        item->size, 0, &facts);
     if (status == PLB_EBROKEN) // what the reference cannot build, nobody is asked for
         return plb_failure_set(&s->client.failure, s->reference.failure.outcome, "%s",
                                s->reference.failure.reason);
     PLB_TRY(status);
-    PLB_TRY(fill_inputs(s, &facts, &in));
-    PLB_TRY(plb_study_weights(s, &facts, 1, weights, sizeof weights));
-    PLB_TRY(plb_study_load(s, item, &facts, weights, &in, &answer));
-    json_decref(answer);
+    PLB_TRY(item->dims ? load_file(s, item, &facts, &input_bytes)
+                       : load_named(s, item, &facts, &input_bytes));
     plb_json_double(results, "load_s", (double)(s->client.answered_ns - s->client.asked_ns) / 1e9);
     plb_json_double(results, "flops", facts.flops);
-    plb_json_int(results, "input_bytes", (int64_t)in.x_bytes);
+    plb_json_int(results, "input_bytes", input_bytes);
     PLB_TRY(time_cell(s, item, results));
     return plb_study_add_facts(s, results);
 }

@@ -208,7 +208,8 @@ static plb_status load(training *t, plb_json *results) {
     PLB_TRY(make_loaders(t));
     PLB_TRY(make_room(t));
     plb_study_tell(s, t->item, "loading");
-    PLB_TRY(plb_study_load(s, t->item, &t->facts, weights, &t->in, &answer));
+    PLB_TRY(plb_study_load(s, t->item, &t->facts, weights,
+                           plb_study_describe_inputs(&t->facts, &t->in), &answer));
     plb_json_double(results, "load_s", (double)(s->client.answered_ns - s->client.asked_ns) / 1e9);
     json_decref(answer);
     return PLB_OK;

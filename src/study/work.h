@@ -58,6 +58,9 @@ struct plb_study {
 PLB_MUST_USE plb_status plb_study_describe(plb_study *s, const char *model, const char *task,
                                            int64_t batch, int64_t size, int64_t classes,
                                            plb_facts *out);
+// Of an ONNX file, with the extents of the item.
+PLB_MUST_USE plb_status plb_study_describe_file(plb_study *s, const plb_study_item *item,
+                                                plb_facts *out);
 // The file with first weights of the described model, drawn from `seed`.
 PLB_MUST_USE plb_status plb_study_weights(plb_study *s, const plb_facts *facts, int64_t seed,
                                           char *path, size_t size);
@@ -68,10 +71,12 @@ PLB_MUST_USE plb_status plb_study_weights(plb_study *s, const plb_facts *facts, 
 PLB_MUST_USE plb_status plb_study_client(plb_study *s, const plb_study_item *item);
 // Ends s->client and all that are parked.
 void plb_study_stop_clients(plb_study *s);
-// Sends `load`; optimizer NULL for inference.
+// The member "inputs" of a `load` request: where x and y lie; NULL when out of memory.
+json_t *plb_study_describe_inputs(const plb_facts *facts, const plb_study_inputs *inputs);
+// Sends `load` with the inputs, which are taken over.
 PLB_MUST_USE plb_status plb_study_load(plb_study *s, const plb_study_item *item,
-                                       const plb_facts *facts, const char *weights,
-                                       const plb_study_inputs *inputs, json_t **out_answer);
+                                       const plb_facts *facts, const char *weights, json_t *inputs,
+                                       json_t **out_answer);
 // Adds what the worker says of versions, of what ran and of memory to the open object.
 PLB_MUST_USE plb_status plb_study_add_facts(plb_study *s, plb_json *results);
 

@@ -51,6 +51,13 @@ plb_status plb_study_describe(plb_study *s, const char *model, const char *task,
     return PLB_OK;
 }
 
+plb_status plb_study_describe_file(plb_study *s, const plb_study_item *item, plb_facts *out) {
+    PLB_TRY(start_reference(s));
+    const plb_facts_request request = {
+        .model = item->model, .task = item->task, .dims = *item->dims ? item->dims : NULL};
+    return plb_facts_ask(&s->reference, &request, out);
+}
+
 plb_status plb_study_weights(plb_study *s, const plb_facts *f, int64_t seed, char *path,
                              size_t size) {
     const char *folder = plb_arena_printf(s->arena, "%s/weights", s->cache);
@@ -138,12 +145,26 @@ static plb_status refuse(plb_study *s, const char *what, const char *word) {
                            s->client.stack->name, what, word);
 }
 
+static bool runs_files(const plb_client *c) {
+    const json_t *able = json_object_get(c->hello, "capabilities");
+    const json_t *files = json_object_get(able, "files");
+    for (size_t i = 0; i < json_array_size(files); i++) {
+        const char *kind = json_string_value(json_array_get(files, i));
+        if (kind && !strcmp(kind, "onnx")) return true;
+    }
+    return false;
+}
+
 static plb_status check_capabilities(plb_study *s, const plb_study_item *item,
                                      const plb_facts *facts) {
     const plb_client *c = &s->client;
     char kind[32];
     snprintf(kind, sizeof kind, "%.*s", (int)strcspn(item->device, ":"), item->device);
-    if (!plb_client_can(c, "models", facts->model)) return refuse(s, "model", facts->model);
+    if (item->dims && !runs_files(c))
+        return plb_failure_set(&s->client.failure, PLB_OUTCOME_REFUSED, "%s runs no ONNX files",
+                               c->stack->name);
+    if (!item->dims && !plb_client_can(c, "models", facts->model))
+        return refuse(s, "model", facts->model);
     if (!plb_client_can(c, "devices", item->device) && !plb_client_can(c, "devices", kind))
         return refuse(s, "device", item->device);
     const char *task = facts->training ? "train" : "infer";
@@ -154,7 +175,7 @@ static plb_status check_capabilities(plb_study *s, const plb_study_item *item,
     return plb_client_can(c, "tasks", task) ? PLB_OK : refuse(s, "task", task);
 }
 
-static json_t *describe_inputs(const plb_facts *f, const plb_study_inputs *in) {
+json_t *plb_study_describe_inputs(const plb_facts *f, const plb_study_inputs *in) {
     json_t *list = json_array();
     for (int i = 0; i < f->n_inputs; i++) {
         bool x = f->input[i].name[0] == 'x';
@@ -183,9 +204,12 @@ static json_t *describe_optimizer(const plb_study_part *part) {
 }
 
 plb_status plb_study_load(plb_study *s, const plb_study_item *item, const plb_facts *f,
-                          const char *weights, const plb_study_inputs *inputs,
-                          json_t **out_answer) {
-    PLB_TRY(check_capabilities(s, item, f));
+                          const char *weights, json_t *inputs, json_t **out_answer) {
+    plb_status status = check_capabilities(s, item, f);
+    if (status) {
+        json_decref(inputs);
+        return status;
+    }
     bool dropout = item->part->kind == PLB_PART_SWEEP || item->part->dropout;
     json_t *request = json_pack(
         "{s:s,s:s,s:s,s:[s],s:I,s:I,s:I,s:s,s:s,s:n,s:I,s:s,s:{},s:s,s:o,s:o,s:s,s:s,s:b}", "type",
@@ -193,8 +217,13 @@ plb_status plb_study_load(plb_study *s, const plb_study_item *item, const plb_fa
         "batch", (json_int_t)f->batch, "size", (json_int_t)f->size, "classes",
         (json_int_t)f->classes, "dtype", "f32", "math", "f32", "autocast", "threads",
         (json_int_t)item->threads, "layout", "default", "settings", "weights", weights, "inputs",
-        describe_inputs(f, inputs), "optimizer", describe_optimizer(item->part), "dropout",
-        dropout ? "on" : "off", "region", item->region, "log_probabilities", f->log_probabilities);
+        inputs, "optimizer", describe_optimizer(item->part), "dropout", dropout ? "on" : "off",
+        "region", item->region, "log_probabilities", f->log_probabilities);
+    if (item->dims && (json_object_set_new(request, "file", json_string(f->file)) ||
+                       json_object_set_new(request, "dims", json_string(f->dims)))) {
+        json_decref(request);
+        request = NULL;
+    }
     return plb_client_ask(&s->client, request, LOAD_LIMIT_S, "loaded", out_answer);
 }
 

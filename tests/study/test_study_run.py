@@ -117,6 +117,55 @@ def test_what_does_not_fit_is_left_out_and_resumed():
         assert outcomes(found) == ["ok"] * 5, found
 
 
+OWN = """
+name: own
+parts:
+  - name: files
+    kind: sweep
+    models: own.onnx
+    stacks: [plumb-plan, plumb-interp, nothing-like-it]
+    devices: cpu
+    threads: 1
+    dims: ["", "N=1"]
+    time: 0.02
+"""
+
+
+def own_study(folder, text, *words, status=0):
+    path = pathlib.Path(folder, "own.yaml")
+    path.write_text(text, encoding="utf-8")
+    environment = {**os.environ, "XDG_CACHE_HOME": f"{folder}/cache", "PLUMB_STACKS": "",
+                   "XDG_DATA_HOME": f"{folder}/data"}
+    done = subprocess.run([PLUMB, "study", str(path), "--no-lock", "--db", f"{folder}/s.db", "-o",
+                           f"{folder}/s.html", *words], env=environment, cwd=folder, check=False,
+                          capture_output=True, text=True)
+    assert done.returncode == status, (done.returncode, done.stderr)
+    return done
+
+
+def test_a_file_of_ones_own():
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([PLUMB, "export-onnx", "mnist_cnn", "--batch", "3", "-o",
+                        f"{folder}/own.onnx"], check=True, capture_output=True)
+        text = OWN.replace('["", "N=1"]', '""')
+        found = items(own_study(folder, text, "--json"))
+        assert outcomes(found) == ["ok", "ok", "refused"], found
+        for item in found[:2]:
+            assert item["results"]["median_ns"] > 0 and item["keys"]["batch"] == 1, item
+            assert item["results"]["input_bytes"] >= 3 * 28 * 28 * 4, item
+        products = 2 * (10 * 24 * 24 * 25 + 20 * 8 * 8 * 250 + 320 * 50 + 50 * 10)  # of a sample
+        assert 3 * products < found[0]["results"]["flops"] < 3.1 * products, found
+        page = pathlib.Path(folder, "s.html").read_text(encoding="utf-8")
+        assert "own.onnx" in page and "What differs" not in page
+        done = own_study(folder, OWN, status=2)  # before hours of work, not after
+        assert "own, line 4: files: dims" in done.stderr and "N" in done.stderr, done.stderr
+        done = own_study(folder, OWN.replace("kind: sweep", "kind: train\n    data: digits"),
+                         status=2)
+        assert "own.yaml, line 7: models: expected names of models to train" in done.stderr
+        done = own_study(folder, OWN + "    tasks: train\n", status=2)
+        assert "tasks: expected infer alone" in done.stderr, done.stderr
+
+
 if __name__ == "__main__":
     tests = [test for name, test in sorted(globals().items()) if name.startswith("test_")]
     failed = 0
