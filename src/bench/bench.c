@@ -54,6 +54,8 @@ plb_status plb_bench_new(const plb_bench_options *options, plb_bench **out) {
     PLB_TRY_OUT(plb_folder_of_cache(b->arena, &b->cache));
     PLB_TRY_OUT(plb_folder_make(b->cache));
     PLB_TRY_OUT(plb_stacks_find(b->arena, options->plumb, &b->stacks));
+    b->hello = plb_alloc_array(b->stacks.count + 1, sizeof *b->hello);
+    if (!b->hello) PLB_TRY_OUT(plb_fail(PLB_ENOMEM, "out of memory for a bench"));
     PLB_TRY_OUT(plb_matrix_expand(b));
     PLB_TRY_OUT(plb_bench_learn(b));
     plb_clock_measure(&b->clock);
@@ -84,6 +86,8 @@ void plb_bench_free(plb_bench *b) {
         free(b->cases[i].search_text);
         plb_free(b->cases[i].search);
     }
+    for (size_t i = 0; b->hello && i <= b->stacks.count; i++) json_decref(b->hello[i]);
+    plb_free(b->hello);
     plb_free(b->groups);
     plb_free(b->cases);
     plb_estimator_free(&b->estimator);

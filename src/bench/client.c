@@ -24,6 +24,11 @@ enum { LOOK_MS = 50, MAX_LOG_BYTES = 16 << 20 };
 
 static const int64_t second_ns = 1000000000;
 
+static plb_status begin_asking(plb_client *c, json_t *request, double limit_s,
+                               plb_client_question *out);
+static plb_status end_asking(plb_client *c, const plb_client_question *question, double limit_s,
+                             const char *expected, json_t **answer);
+
 // ---------------------------------------------------------------------------- starting
 static const char *const thread_variables[] = {"OMP_NUM_THREADS",      "MKL_NUM_THREADS",
                                                "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS",
@@ -82,24 +87,42 @@ out:
     return status;
 }
 
-plb_status plb_client_start(plb_client *c, const plb_stack *stack,
-                            const plb_client_options *options) {
-    *c = (plb_client){.stack = stack,
-                      .options = *options,
-                      .in = PLB_SEGMENT_CLOSED,
-                      .out = PLB_SEGMENT_CLOSED,
-                      .message_fd = -1,
-                      .log_fd = -1,
-                      .process = {.keep_fd = -1, .news_fd = -1}};
+plb_client plb_client_absent(const plb_stack *stack, json_t *hello) {
+    return (plb_client){.stack = stack,
+                        .in = PLB_SEGMENT_CLOSED,
+                        .out = PLB_SEGMENT_CLOSED,
+                        .message_fd = -1,
+                        .log_fd = -1,
+                        .process = {.keep_fd = -1, .news_fd = -1},
+                        .hello = json_incref(hello)};
+}
+
+static double hello_limit_s(const plb_client *c) {
+    return c->options.hello_s > 0 ? c->options.hello_s : 120;
+}
+
+plb_status plb_client_launch(plb_client *c, const plb_stack *stack,
+                             const plb_client_options *options) {
+    *c = plb_client_absent(stack, NULL);
+    c->options = *options;
     if (stack->wrong) return plb_failure_set(&c->failure, PLB_OUTCOME_CRASH, "%s", stack->wrong);
     PLB_TRY(launch(c));
-    double limit_s = options->hello_s > 0 ? options->hello_s : 120;
-    PLB_TRY(plb_client_ask(c, json_pack("{s:s,s:i}", "type", "hello", "protocol", 1), limit_s,
-                           "hello", &c->hello));
+    return begin_asking(c, json_pack("{s:s,s:i}", "type", "hello", "protocol", 1), hello_limit_s(c),
+                        &c->asking);
+}
+
+plb_status plb_client_greet(plb_client *c) {
+    PLB_TRY(end_asking(c, &c->asking, hello_limit_s(c), "hello", &c->hello));
     // A worker that could not speak our protocol would have answered an error.
     const json_t *protocol = json_object_get(c->hello, "protocol");
     if (!protocol || json_integer_value(protocol) == 1) return PLB_OK;
     return plb_failure_set(&c->failure, PLB_OUTCOME_PROTOCOL, "hello: expected protocol 1");
+}
+
+plb_status plb_client_start(plb_client *c, const plb_stack *stack,
+                            const plb_client_options *options) {
+    PLB_TRY(plb_client_launch(c, stack, options));
+    return plb_client_greet(c);
 }
 
 void plb_client_stop(plb_client *c) {
@@ -301,26 +324,29 @@ static bool nests_too_deep(const char *text) {
     return false;
 }
 
-plb_status plb_client_ask(plb_client *c, json_t *request, double limit_s, const char *expected,
-                          json_t **answer) {
-    char *line = NULL;
-    size_t length = 0;
-    int64_t id = ++c->next_id;
-    char type[32];
-    if (!request || json_object_set_new(request, "id", json_integer(id))) {
+static plb_status begin_asking(plb_client *c, json_t *request, double limit_s,
+                               plb_client_question *out) {
+    out->id = ++c->next_id;
+    if (!request || json_object_set_new(request, "id", json_integer(out->id))) {
         json_decref(request);
         return plb_fail(PLB_ENOMEM, "out of memory for a request");
     }
     const char *name = json_string_value(json_object_get(request, "type"));
-    snprintf(type, sizeof type, "%s", name ? name : "?");
+    snprintf(out->type, sizeof out->type, "%s", name ? name : "?");
     plb_status status = send_request(c, request, limit_s);
     json_decref(request);
-    PLB_TRY(status);
-    PLB_TRY(wait_line(c, type, limit_s, &line, &length));
+    return status;
+}
+
+static plb_status end_asking(plb_client *c, const plb_client_question *question, double limit_s,
+                             const char *expected, json_t **answer) {
+    char *line = NULL;
+    size_t length = 0;
+    PLB_TRY(wait_line(c, question->type, limit_s, &line, &length));
     c->answered_ns = plb_now_ns();
     json_error_t error;
     json_t *found = nests_too_deep(line) ? NULL : json_loadb(line, length, 0, &error);
-    status = check_answer(c, type, id, expected, found, line);
+    plb_status status = check_answer(c, question->type, question->id, expected, found, line);
     if (status && c->failure.outcome != PLB_OUTCOME_REFUSED) plb_process_stop(&c->process);
     if (status || !answer) {
         json_decref(found);
@@ -328,6 +354,13 @@ plb_status plb_client_ask(plb_client *c, json_t *request, double limit_s, const 
     }
     *answer = found;
     return PLB_OK;
+}
+
+plb_status plb_client_ask(plb_client *c, json_t *request, double limit_s, const char *expected,
+                          json_t **answer) {
+    plb_client_question question;
+    PLB_TRY(begin_asking(c, request, limit_s, &question));
+    return end_asking(c, &question, limit_s, expected, answer);
 }
 
 // ---------------------------------------------------------------------------- shared memory

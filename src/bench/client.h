@@ -27,6 +27,12 @@ typedef struct plb_client_options {
     void *context;
 } plb_client_options;
 
+// A request that has been sent.
+typedef struct plb_client_question {
+    char type[32];
+    int64_t id;
+} plb_client_question;
+
 typedef struct plb_client {
     const plb_stack *stack;
     plb_client_options options;
@@ -37,6 +43,7 @@ typedef struct plb_client {
     int64_t next_id;
     int64_t peak_rss_bytes;        // as seen from outside, of the worker with its children
     int64_t asked_ns, answered_ns; // of the last request
+    plb_client_question asking;    // hello, until it is answered
     json_t *hello;                 // its answer
     plb_failure failure;
 } plb_client;
@@ -44,6 +51,13 @@ typedef struct plb_client {
 // Starts the worker and says hello. On failure too the client must be stopped.
 PLB_API PLB_MUST_USE plb_status plb_client_start(plb_client *client, const plb_stack *stack,
                                                  const plb_client_options *options);
+// The same in two halves, so that several workers can come up at once: launch does not wait, greet
+// waits for the answer to hello.
+PLB_API PLB_MUST_USE plb_status plb_client_launch(plb_client *client, const plb_stack *stack,
+                                                  const plb_client_options *options);
+PLB_API PLB_MUST_USE plb_status plb_client_greet(plb_client *client);
+// One that has no process, only what its stack once answered to hello; for plb_load_check.
+PLB_API plb_client plb_client_absent(const plb_stack *stack, json_t *hello);
 // Sends `request` (which is taken over, NULL is PLB_ENOMEM) and waits for the answer, whose type
 // must be `expected`; *answer, unless NULL, is yours to json_decref. PLB_ECANCELLED: interrupted.
 PLB_API PLB_MUST_USE plb_status plb_client_ask(plb_client *client, json_t *request, double limit_s,

@@ -12,6 +12,7 @@
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "base/core/status.h"
+#include "base/machine.h"
 #include "bench/matrix.h"
 #include "bench/trace.h"
 #include "bench/usage.h"
@@ -277,7 +278,8 @@ static plb_status open_start(const runner *r, member *m, int64_t group) {
     return PLB_OK;
 }
 
-static plb_status start_worker(const runner *r, member *m) {
+// Starts the worker, unless that was done ahead.
+static plb_status launch(const runner *r, member *m) {
     const plb_bench_options *o = &r->b->options;
     const plb_client_options options = {.threads = (int)m->c->c.threads,
                                         .memory_limit_bytes = o->memory_limit_bytes,
@@ -285,16 +287,98 @@ static plb_status start_worker(const runner *r, member *m) {
                                         .hello_s = fmin(o->timeout_s, 120),
                                         .interrupted = o->interrupted,
                                         .context = o->context};
+    return m->client.stack ? PLB_OK : plb_client_launch(&m->client, m->c->stack, &options);
+}
+
+static json_t **known_hello(const plb_bench *b, const member *m) {
+    bool reference = m->c->stack == b->stacks.reference; // not in the list
+    return &b->hello[reference ? (ptrdiff_t)b->stacks.count : m->c->stack - b->stacks.list];
+}
+
+// What a stack said once of what it can do holds for all its cases: no process is started for one
+// that it refuses.
+static plb_status check_known(const runner *r, member *m) {
+    json_t *hello = *known_hello(r->b, m);
+    if (!hello || m->client.stack) return PLB_OK;
+    m->client = plb_client_absent(m->c->stack, hello);
+    PLB_TRY(plb_load_check(&m->client, &m->load));
+    plb_client_stop(&m->client);
+    return PLB_OK;
+}
+
+static void note_hello(const runner *r, member *m, json_t *hello) {
+    json_t **known = known_hello(r->b, m);
+    if (!*known) *known = json_incref(hello);
+    if (m->c->versions) return;
+    m->c->versions = json_dumps(json_object_get(hello, "versions"), JSON_COMPACT);
+}
+
+static plb_status greet(const runner *r, member *m) {
+    if (m->client.failure.outcome != PLB_OUTCOME_OK) return PLB_EBROKEN; // as it came up, ahead
+    PLB_TRY(launch(r, m));
+    if (!m->client.hello) PLB_TRY(plb_client_greet(&m->client));
+    plb_process_pause(&m->client.process, false);
+    note_hello(r, m, m->client.hello);
+    return PLB_OK;
+}
+
+static plb_status start_worker(const runner *r, member *m) {
     plb_loaded loaded;
     plb_bench_tell(r->b, PLB_BENCH_PROGRESS, m->c, "load");
-    PLB_TRY(plb_client_start(&m->client, m->c->stack, &options));
-    if (!m->c->versions) {
-        m->c->versions = json_dumps(json_object_get(m->client.hello, "versions"), JSON_COMPACT);
-    }
     m->load = load_of(r, m, false);
+    if (*known_hello(r->b, m)) note_hello(r, m, *known_hello(r->b, m));
+    PLB_TRY(check_known(r, m));
+    PLB_TRY(greet(r, m));
     PLB_TRY(plb_load_send(&m->client, &m->load, &loaded));
     m->end.load_ns = loaded.load_ns, m->end.compile_ns = loaded.compile_ns;
     if (r->start == 0) m->c->load_ns = loaded.load_ns;
+    return PLB_OK;
+}
+
+// ---------------------------------------------------------------------------- coming up together
+// Interpreters that import a framework need one processor each, for seconds: as many workers as
+// there are processors come up side by side, and wait, stopped, until it is their turn to load.
+// Nothing is timed meanwhile. What goes wrong is the member's own trouble, told at its turn.
+static plb_status pass_own_failure(const member *m, plb_status status) {
+    bool own = status == PLB_EBROKEN && m->client.failure.outcome != PLB_OUTCOME_OK;
+    return own ? PLB_OK : status;
+}
+
+static plb_status launch_ahead(const runner *r, member *m) {
+    const json_t *hello = *known_hello(r->b, m);
+    if (m->c->ended || m->client.stack) return PLB_OK;
+    if (hello) { // would it refuse?
+        m->load = load_of(r, m, false);
+        plb_status status = check_known(r, m);
+        plb_client_stop(&m->client);
+        m->client = (plb_client){0};
+        if (status) return status == PLB_EBROKEN ? PLB_OK : status;
+    }
+    return pass_own_failure(m, launch(r, m));
+}
+
+static plb_status greet_ahead(const runner *r, member *m, int64_t *used) {
+    int64_t began = plb_now_ns();
+    if (!m->client.stack || m->client.failure.outcome != PLB_OUTCOME_OK) return PLB_OK;
+    plb_bench_tell(r->b, PLB_BENCH_PROGRESS, m->c, "start");
+    plb_status status = plb_client_greet(&m->client);
+    charge(r, m, began);
+    if (status) return pass_own_failure(m, status);
+    plb_process_pause(&m->client.process, true);
+    *used += plb_usage_tree_rss(m->client.process.worker);
+    return PLB_OK;
+}
+
+// No more than fit into a third of the memory: the others start when it is their turn.
+static plb_status come_up(const runner *r, member *members, int n) {
+    const int64_t budget = r->b->options.memory_limit_bytes / 3;
+    int at_once = plb_machine_threads(), greeted = 0, i = 0;
+    int64_t used = 0;
+    for (; i < n && used < budget; i++) {
+        PLB_TRY(launch_ahead(r, &members[i]));
+        if (i + 1 >= at_once) PLB_TRY(greet_ahead(r, &members[greeted++], &used));
+    }
+    while (greeted < i) PLB_TRY(greet_ahead(r, &members[greeted++], &used));
     return PLB_OK;
 }
 
@@ -474,6 +558,7 @@ static plb_status run_members(const runner *r, member *members, int n) {
 // As many workers live together as fit into two thirds of the memory.
 static plb_status run_start(const runner *r, member *members, int n) {
     const int64_t budget = r->b->options.memory_limit_bytes / 3 * 2;
+    PLB_TRY(come_up(r, members, n));
     for (int first = 0, last; first < n; first = last) {
         int64_t used = 0, most = 0, group = -1;
         if (r->b->store) PLB_TRY(plb_store_new_group(r->b->store, r->b->run_id, &group));

@@ -132,19 +132,34 @@ static int64_t known_ns(const json_t *answer, const char *key) {
                                                                     : -1;
 }
 
+// The settings in the types that the stack lists; *out is yours to json_decref, even after a failure.
+static plb_status read_settings(plb_client *client, const plb_case *c, json_t **out) {
+    *out = json_object();
+    for (int i = 0; i < c->setting_count; i++) {
+        json_t *value = NULL;
+        if (strncmp(c->settings[i].key, "dim.", 4) == 0) continue; // of a file, told apart
+        PLB_TRY(read_setting(client, &c->settings[i], &value));
+        if (json_object_set_new(*out, c->settings[i].key, value)) {
+            return plb_fail(PLB_ENOMEM, "out of memory for a setting");
+        }
+    }
+    return PLB_OK;
+}
+
+plb_status plb_load_check(plb_client *client, const plb_load *load) {
+    json_t *settings = NULL;
+    PLB_TRY(check_case(client, load->c, load->facts->file[0]));
+    plb_status status = read_settings(client, load->c, &settings);
+    json_decref(settings);
+    return status;
+}
+
 plb_status plb_load_send(plb_client *client, const plb_load *load, plb_loaded *out) {
-    json_t *settings = json_object(), *answer = NULL;
+    json_t *settings = NULL, *answer = NULL;
     plb_status status;
     *out = (plb_loaded){-1, -1};
     PLB_TRY_OUT(check_case(client, load->c, load->facts->file[0]));
-    for (int i = 0; i < load->c->setting_count; i++) {
-        json_t *value = NULL;
-        if (strncmp(load->c->settings[i].key, "dim.", 4) == 0) continue; // of a file, told apart
-        PLB_TRY_OUT(read_setting(client, &load->c->settings[i], &value));
-        if (json_object_set_new(settings, load->c->settings[i].key, value)) {
-            PLB_TRY_OUT(plb_fail(PLB_ENOMEM, "out of memory for a setting"));
-        }
-    }
+    PLB_TRY_OUT(read_settings(client, load->c, &settings));
     for (int slot = 0; slot < load->batches->n_slots; slot++) {
         PLB_TRY_OUT(plb_batches_fill(load->batches, client, slot, 0));
     }

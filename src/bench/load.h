@@ -25,6 +25,8 @@ typedef struct plb_loaded {
     int64_t load_ns, compile_ns;
 } plb_loaded;
 
+// Checks the case against the stack's capabilities alone: a refusal, or PLB_OK.
+PLB_API PLB_MUST_USE plb_status plb_load_check(plb_client *client, const plb_load *load);
 // Checks the case against the stack's capabilities (a refusal), fills all slots and loads.
 PLB_API PLB_MUST_USE plb_status plb_load_send(plb_client *client, const plb_load *load,
                                               plb_loaded *out);

@@ -28,6 +28,7 @@ struct plb_bench {
     plb_bench_options options;
     plb_arena *arena;
     plb_stacks stacks;
+    json_t **hello; // [stacks.count + 1], the reference last: answers to hello; NULL: not asked yet
     const char *cache; // folder of references and exported models; in the arena
     plb_group *groups;
     int group_count, group_capacity;
