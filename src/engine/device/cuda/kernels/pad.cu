@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// pad_grad: an element of dx adds up the elements of dy that were copied from it, in row-major
+// pad: an element of y is the one of x that the mode names. pad_grad: an element of dx adds up the elements of dy that were copied from it, in row-major
 // order, whatever strides both have.
 #include "engine/device/cuda/kernels/pad.h"
 
@@ -57,6 +57,34 @@ __device__ static void pad_grad(const plb_operands &at, const plb_pad_params &p)
         ((T *)at.out[0])[to] = narrow<T>(sum);
     }
 }
+
+// In units of so many bytes.
+template <typename Unit>
+__device__ static void pad(const plb_operands &at, const plb_pad_params &p) {
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t n = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; n < p.count; n += step) {
+        int64_t left = n, to = 0, from = 0;
+        for (int axis = p.rank - 1; axis >= 0; axis--) {
+            const int64_t extent = p.before[axis] + p.dim[axis] + p.after[axis];
+            const int64_t position = left % extent;
+            left /= extent;
+            from += source_of(p, axis, position) * p.from[axis];
+            to += position * p.to[axis];
+        }
+        ((Unit *)at.out[0])[to] = ((const Unit *)at.in[0])[from];
+    }
+}
+
+#define PLB_PAD_UNIT(bytes, Unit)                                        \
+    PLB_GLOBAL void __launch_bounds__(PLB_PAD_THREADS)                   \
+        plb_pad_##bytes(const plb_operands at, const plb_pad_params p) { \
+        begin();                                                         \
+        pad<Unit>(at, p);                                                \
+    }
+PLB_PAD_UNIT(1, uint8_t)
+PLB_PAD_UNIT(2, uint16_t)
+PLB_PAD_UNIT(4, uint32_t)
+PLB_PAD_UNIT(8, uint64_t)
 
 #define PLB_PAD(T, dtype)                                                     \
     PLB_GLOBAL void __launch_bounds__(PLB_PAD_THREADS)                        \
