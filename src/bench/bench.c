@@ -82,6 +82,7 @@ void plb_bench_free(plb_bench *b) {
     for (int i = 0; i < b->case_count; i++) {
         free(b->cases[i].versions);
         free(b->cases[i].ran);
+        free(b->cases[i].profile);
         free(b->cases[i].proof_text);
         free(b->cases[i].search_text);
         plb_free(b->cases[i].search);
@@ -182,6 +183,7 @@ static json_t *results_json(const plb_bench *b, const plb_bench_case *c) {
     if (c->iteration_ns > 0) json_object_set_new(out, "iteration_ns", json_real(c->iteration_ns));
     if (c->first_spent_ns) json_object_set_new(out, "spent_s", spent_json(c));
     if (c->search) json_object_set_new(out, "batch_search", plb_batch_search_json(c->search));
+    if (c->profile) json_object_set_new(out, "profile", json_loads(c->profile, 0, NULL));
     return out;
 }
 

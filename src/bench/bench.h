@@ -10,6 +10,7 @@
 
 #include "bench/audit.h"
 #include "bench/best_batch.h"
+#include "bench/probed.h"
 #include "bench/series.h"
 #include "bench/summary.h"
 
@@ -42,16 +43,17 @@ typedef struct plb_bench_options {
     int model_count;
     // Lists; empty ones mean the default. The batches may be "auto" alone: each stack's best.
     plb_words tasks, stacks, devices, batches, sizes, dtypes, maths, autocasts, regions, threads;
-    plb_words settings;         // "STACK.key=value"
-    const char *dims;           // of ONNX files: "NAME=N,…", or NULL
-    int starts;                 // 0: 3
-    double time_s;              // of timed iterations of a case, over all its starts; 0: 3
-    double precision;           // 0: 0.01
-    double timeout_s;           // of load, first call, proof; 0: 900
-    double proof_budget_s;      // of a reference; 0: 60
-    int64_t memory_limit_bytes; // of a worker with its children; 0: nine tenths of what is free
-    bool verify;                // the proof alone; nothing is timed or stored
-    bool no_audit;              // for tests of what the audit catches
+    plb_words settings;           // "STACK.key=value"
+    const char *dims;             // of ONNX files: "NAME=N,…", or NULL
+    int starts;                   // 0: 3
+    double time_s;                // of timed iterations of a case, over all its starts; 0: 3
+    double precision;             // 0: 0.01
+    double timeout_s;             // of load, first call, proof; 0: 900
+    double proof_budget_s;        // of a reference; 0: 60
+    int64_t memory_limit_bytes;   // of a worker with its children; 0: nine tenths of what is free
+    bool verify;                  // the proof alone; nothing is timed or stored
+    bool no_audit;                // for tests of what the audit catches
+    const plb_bench_probe *probe; // for one more start of each case; NULL: none
     const char *store, *label, *command, *git;
     int64_t resume; // run to finish; 0: a new one
     bool (*interrupted)(void *context);
@@ -88,6 +90,7 @@ struct plb_bench_case {
     char stop[16];
     char log[2048];       // last lines, of a failure
     char *versions, *ran; // JSON; NULL: unknown
+    char *profile;        // JSON of the probed start; NULL: none
     char *proof_text;     // JSON, of a proof that an earlier invocation made; NULL: see proof
 };
 

@@ -36,9 +36,10 @@ static const char *const thread_variables[] = {"OMP_NUM_THREADS",      "MKL_NUM_
 enum { THREAD_VARIABLES = sizeof thread_variables / sizeof *thread_variables };
 
 static plb_status make_environment(const plb_client *c, plb_arena *arena, const char ***out) {
-    size_t n = 0, own = 0;
+    size_t n = 0, own = 0, more = 0;
     while (c->stack->environment[own]) own++;
-    const char **list = plb_arena_alloc(arena, (own + THREAD_VARIABLES + 6) * sizeof *list);
+    while (c->options.environment && c->options.environment[more]) more++;
+    const char **list = plb_arena_alloc(arena, (own + more + THREAD_VARIABLES + 6) * sizeof *list);
     if (!list) return plb_fail(PLB_ENOMEM, "out of memory for a worker");
     for (int i = 0; i < THREAD_VARIABLES; i++) {
         list[n++] = plb_arena_printf(arena, "%s=%d", thread_variables[i], c->options.threads);
@@ -46,6 +47,7 @@ static plb_status make_environment(const plb_client *c, plb_arena *arena, const 
     list[n++] = "PLUMB_FD=3", list[n++] = "PLUMB_IN_FD=4", list[n++] = "PLUMB_OUT_FD=5";
     if (c->options.cache) list[n++] = plb_arena_printf(arena, "PLUMB_CACHE=%s", c->options.cache);
     for (size_t i = 0; i < own; i++) list[n++] = c->stack->environment[i];
+    for (size_t i = 0; i < more; i++) list[n++] = c->options.environment[i];
     for (size_t i = 0; i < n; i++) {
         if (!list[i]) return plb_fail(PLB_ENOMEM, "out of memory for a worker");
     }

@@ -19,10 +19,12 @@
 #include "plumb/tensor.h"
 
 typedef struct plb_client_options {
-    int threads;                        // OMP_NUM_THREADS and the like; at least 1
-    int64_t memory_limit_bytes;         // of the worker with its children; 0: none
-    const char *cache;                  // folder for PLUMB_CACHE; NULL: none
-    double hello_s;                     // limit of the first answer; 0: 120
+    int threads;                // OMP_NUM_THREADS and the like; at least 1
+    int64_t memory_limit_bytes; // of the worker with its children; 0: none
+    const char *cache;          // folder for PLUMB_CACHE; NULL: none
+    const char *const
+        *environment; // "NAME=value" besides the stack's own, NULL at the end, or NULL
+    double hello_s;   // limit of the first answer; 0: 120
     bool (*interrupted)(void *context); // asked while waiting; may be NULL
     void *context;
 } plb_client_options;

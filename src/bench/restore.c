@@ -25,6 +25,8 @@ static void restore_results(const plb_measurement_row *row, plb_bench_case *c) {
     const json_t *search = json_object_get(results, "batch_search");
     if (search) c->search_text = json_dumps(search, JSON_COMPACT);
     if (kind) snprintf(c->failure.kind, sizeof c->failure.kind, "%s", kind);
+    const json_t *profile = json_object_get(results, "profile");
+    if (profile) c->profile = json_dumps(profile, JSON_COMPACT);
     json_decref(results);
 }
 

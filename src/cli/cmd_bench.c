@@ -16,6 +16,8 @@ static const plb_flag flags[] = {
      .help = "seconds of samples of a case, over all its starts"},
     {PLB_BENCH_FLAG("precision", DOUBLE, precision), .value = "PCT", .low = 0.01, .high = 50,
      .fallback = "1", .help = "half-width of the median's interval to stop at, in %"},
+    {PLB_BENCH_FLAG("profile", SWITCH, profile),
+     .help = "one more start of each case, under the probe of `plumb profile`"},
     {PLB_BENCH_FLAG("db", FILE, db), .value = "F",
      .help = "the store; default: $XDG_DATA_HOME/plumb/plumb.db"},
     {PLB_BENCH_FLAG("label", STRING, label), .value = "TEXT", .help = "a name for this run"},

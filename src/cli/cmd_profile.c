@@ -12,7 +12,10 @@
 #include "base/core/status.h"
 #include "base/file.h"
 #include "base/folder.h"
+#include "cli/bench_command.h"
+#include "cli/bench_flags.h"
 #include "cli/cli.h"
+#include "cli/probe_library.h"
 #include "cli/profile_show.h"
 #include "probe/counted.h"
 #include "probe/kept.h"
@@ -23,6 +26,8 @@ typedef struct profile_flags {
     const char *graph_nodes, *trace, *save, *output, *window, *counters;
     int64_t trace_mib, sample_ms, block_ms, pid;
     double delay_s, limit_s;
+    const char *stack, *task, *device, *batch, *size, *dtype, *math, *autocast,
+        *threads; // of a case
     bool api, ranges, cost, strict, host_only;
 } profile_flags;
 
@@ -58,36 +63,24 @@ static const plb_flag flags[] = {
     {FLAG("host-only", SWITCH, host_only), .help = "do not put the probe into the program"},
     {FLAG("strict", SWITCH, strict),
      .help = "exit with 6 when the profile is incomplete, or of no device"},
+    {FLAG("stack", STRING, stack), .value = "S",
+     .help = "profile a case of our own instead: plumb profile MODEL --stack S"},
+    {FLAG("task", CHOICE, task), .value = "infer|train", .fallback = "infer",
+     .help = "with --stack"},
+    {FLAG("device", STRING, device), .value = "D", .fallback = "cpu",
+     .help = "with --stack: cpu, cuda, cuda:N"},
+    {FLAG("batch", STRING, batch), .value = "N", .help = "with --stack; default: the model's"},
+    {FLAG("size", STRING, size), .value = "N", .help = "with --stack; default: the model's"},
+    {FLAG("dtype", STRING, dtype), .value = "T", .fallback = "f32",
+     .help = "with --stack: f32, bf16, f16"},
+    {FLAG("math", STRING, math), .value = "M", .fallback = "f32",
+     .help = "with --stack: f32, tf32"},
+    {FLAG("autocast", STRING, autocast), .value = "T", .fallback = "none",
+     .help = "with --stack: none, bf16, f16"},
+    {FLAG("threads", STRING, threads), .value = "N", .help = "with --stack"},
     {FLAG("pid", INT, pid), .value = "N", .min = 0, .max = INT32_MAX, .fallback = "0",
      .help = "refused: profiles begin at the start"},
 };
-
-// The probe's library: beside the program, as it is built, or where it is installed.
-static plb_status find_library(char *out, size_t out_bytes) {
-    static const char *const places[] = {"libplumb_probe.so", "../lib/libplumb_probe.so",
-                                         "../" PLB_LIBDIR "/libplumb_probe.so"};
-    const char *given = getenv("PLUMB_PROBE_LIBRARY");
-    char self[PATH_MAX], path[PATH_MAX + 64];
-    if (given && plb_file_exists(given)) {
-        snprintf(out, out_bytes, "%s", given);
-        return PLB_OK;
-    }
-    if (given) return plb_fail(PLB_EMISSING, "PLUMB_PROBE_LIBRARY=%s: no such file", given);
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n < 0) return plb_fail_errno("/proc/self/exe");
-    self[n] = '\0';
-    *strrchr(self, '/') = '\0';
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        snprintf(path, sizeof path, "%s/%s", self, places[i]);
-        if (!plb_file_exists(path)) continue;
-        snprintf(out, out_bytes, "%s", path);
-        return PLB_OK;
-    }
-    return plb_fail(PLB_EMISSING,
-                    "libplumb_probe.so: looked beside %s and in ../lib; "
-                    "--host-only does without it",
-                    self);
-}
 
 // All that one run needs, from the folder for the probe's files to what came of it.
 typedef struct job {
@@ -124,7 +117,7 @@ static plb_status prepare(job *j) {
     plb_kernel_classes *classes; // whether the file is right, before anything runs
     PLB_TRY(plb_kernel_classes_new(f->show.classes, &classes));
     plb_kernel_classes_free(classes);
-    if (!f->host_only) PLB_TRY(find_library(j->library, sizeof j->library));
+    if (!f->host_only) PLB_TRY(plb_probe_library(j->library, sizeof j->library));
     PLB_TRY(plb_cli_check_writable("save", f->save));
     PLB_TRY(plb_cli_check_writable("trace", f->trace));
     if (f->output) {
@@ -193,6 +186,29 @@ static void free_job(job *j) {
     plb_free(j);
 }
 
+// A case of our own: proven as by `plumb verify`, warmed up, then looked at for about a second.
+static plb_status run_case(plb_call *call) {
+    const profile_flags *f = call->options;
+    const plb_bench_flags case_flags = {.task = f->task,
+                                        .stack = f->stack,
+                                        .device = f->device,
+                                        .batch = f->batch,
+                                        .size = f->size,
+                                        .dtype = f->dtype,
+                                        .math = f->math,
+                                        .autocast = f->autocast,
+                                        .threads = f->threads,
+                                        .timeout = 900,
+                                        .proof_time = 60};
+    if (f->api || f->ranges || f->cost || f->trace || f->save || f->counters || f->output ||
+        f->host_only || strcmp(f->window, "all") != 0 || f->delay_s > 0 || f->limit_s > 0)
+        return plb_fail(PLB_EINVAL, "--stack: a case of our own is looked at while it is steady; "
+                                    "flags of a command's window and files do not apply");
+    if (call->operand_count != 1)
+        return plb_fail(PLB_EINVAL, "--stack: expected one model, found %d", call->operand_count);
+    return plb_bench_profile_case(call, &case_flags, &f->show);
+}
+
 // CUDA looks for the probe once, when a process first uses it; later there is no door, and to
 // force one would put the program at risk.
 static plb_status refuse_running(int64_t pid) {
@@ -207,6 +223,7 @@ static plb_status refuse_running(int64_t pid) {
 static plb_status run_profile(plb_call *call) {
     const profile_flags *flags_given = call->options;
     if (flags_given->pid) return refuse_running(flags_given->pid);
+    if (flags_given->stack) return run_case(call);
     if (!call->operand_count)
         return plb_fail(PLB_EINVAL, "expected a command to run: plumb "
                                     "profile [FLAGS] -- COMMAND ARGS...");
@@ -225,12 +242,14 @@ static plb_status run_profile(plb_call *call) {
 const plb_command plb_cmd_profile = {
     .name = "profile",
     .summary = "run any program and show where its time went",
-    .operands = "-- COMMAND ARGS...",
+    .operands = "-- COMMAND ARGS... | MODEL --stack S",
     .description =
         "Runs COMMAND with a probe that CUDA loads into it and into what it starts, and shows for\n"
         "each device the share of time in which it was active, only copied, or idle, and what\n"
         "the host did while it was idle; kernels, copies and calls; what could be saved; and for\n"
         "the host, with or without a device, time on processors, memory and threads.\n\n"
+        "With --stack a case of our own is profiled, after proof of what it computes, in its\n"
+        "steady state.\n\n"
         "The program keeps its terminal, streams, signals and exit code. Its speed under the\n"
         "probe is not what it is without: times of the whole belong to unprobed runs.",
     .min_operands = 0,

@@ -8,6 +8,7 @@
 // killed loses at most that. After a fork the child is left alone: its CUDA is unusable until it
 // becomes another program, which is then a process with a file of its own.
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -32,12 +33,12 @@
 #include "probe/sum.h"
 #include "probe/trace.h"
 
-enum { SETTLE_MS = 500 };
+enum { SETTLE_MS = 500, FILE_MS = 10 };
 
 typedef struct probe_options {
     char folder[PATH_MAX];
     char cupti[PATH_MAX];
-    bool all_calls, ranges, whole_graphs, follow_program, cost;
+    bool all_calls, ranges, whole_graphs, follow_program, follow_file, cost;
     int64_t trace_bytes, delay_ms, limit_ms, block_ms;
     uint32_t counters; // bits of plb_counted_total; then nothing else is recorded
 } probe_options;
@@ -68,6 +69,7 @@ static void read_word(probe_options *o, const char *word) {
     if (strcmp(word, "ranges") == 0) o->ranges = true;
     if (strcmp(word, "graphs") == 0) o->whole_graphs = true;
     if (strcmp(word, "program") == 0) o->follow_program = true;
+    if (strcmp(word, "file") == 0) o->follow_file = true;
     if (strncmp(word, "cost=", 5) == 0) o->cost = true, o->block_ms = atoll(word + 5);
     if (strncmp(word, "trace=", 6) == 0) o->trace_bytes = atoll(word + 6);
     if (strncmp(word, "delay=", 6) == 0) o->delay_ms = atoll(word + 6);
@@ -75,7 +77,7 @@ static void read_word(probe_options *o, const char *word) {
     if (strncmp(word, "counters=", 9) == 0) o->counters = (uint32_t)atoll(word + 9);
 }
 
-// The variable's words, separated by commas: calls, ranges, graphs, program,
+// The variable's words, separated by commas: calls, ranges, graphs, program, file,
 // cost=MS, trace=BYTES, delay=MS, limit=MS, counters=BITS.
 static void read_options(probe_options *options) {
     const char *folder = getenv("PLUMB_PROBE_DIR"), *cupti = getenv("PLUMB_PROBE_CUPTI");
@@ -177,7 +179,7 @@ static void note_in_block(const plb_record *r) {
 
 static bool is_windowed(void) {
     const probe_options *o = &probe.options;
-    return o->follow_program || o->delay_ms || o->limit_ms || o->cost;
+    return o->follow_program || o->follow_file || o->delay_ms || o->limit_ms || o->cost;
 }
 
 // Recorded outside the window too. Memory is wanted all the time: what is left must be right.
@@ -270,11 +272,33 @@ static void mind_window(int64_t now_ns) {
         plb_recording_switch(&probe.recording, true);
 }
 
+// Records while its folder has a file of the name "record": whoever drives the program step by step
+// knows when it is warm. "recording" is there as long as that is heeded; when it has gone all is
+// written, and the program may be killed.
+static void mind_file(void) {
+    char record[PATH_MAX + 16], answer[PATH_MAX + 16];
+    snprintf(record, sizeof record, "%s/record", probe.options.folder);
+    snprintf(answer, sizeof answer, "%s/recording", probe.options.folder);
+    const bool on = access(record, F_OK) == 0;
+    if (!plb_recording_switch(&probe.recording, on)) return;
+    if (on) {
+        probe.spool->state = PLB_PROBE_ARMED;
+        int fd = open(answer, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+        if (fd >= 0) close(fd);
+        return;
+    }
+    probe.cupti.flush_all(1);
+    settle(1);
+    probe.spool->state = PLB_PROBE_ENDED;
+    unlink(answer);
+}
+
 static int64_t next_wake_ms(int64_t now_ns) {
     const probe_options *o = &probe.options;
     int64_t passed_ms = (now_ns - probe.armed_ns) / 1000000, wait_ms = SETTLE_MS;
     const int64_t edges[] = {o->delay_ms, o->limit_ms ? o->delay_ms + o->limit_ms : 0};
     if (o->cost) wait_ms = o->block_ms;
+    if (o->follow_file) wait_ms = FILE_MS;
     for (int i = 0; i < 2; i++)
         if (edges[i] > passed_ms && edges[i] - passed_ms < wait_ms) wait_ms = edges[i] - passed_ms;
     return wait_ms;
@@ -296,9 +320,14 @@ static bool sleep_ms(int64_t ms) {
 
 static void *settle_often(void *unused) {
     (void)unused;
+    int64_t settled_ns = plb_now_ns();
     while (!sleep_ms(next_wake_ms(plb_now_ns()))) {
         if (!atomic_load(&probe.armed)) continue;
         mind_window(plb_now_ns());
+        if (probe.options.follow_file) mind_file();
+        if (probe.options.follow_file && plb_now_ns() - settled_ns < SETTLE_MS * INT64_C(1000000))
+            continue;
+        settled_ns = plb_now_ns();
         probe.cupti.flush_all(0);
         settle(0);
         if (probe.options.cost) turn_block();
@@ -374,7 +403,8 @@ static plb_status begin_recording(void) {
     probe.recording.whole_graphs = o->whole_graphs;
     // Threads by the system's number, as marks have it.
     if (probe.cupti.set_thread_id_type) probe.cupti.set_thread_id_type(1);
-    PLB_TRY(plb_recording_begin(&probe.recording, !o->delay_ms && !o->follow_program));
+    PLB_TRY(plb_recording_begin(&probe.recording,
+                                !o->delay_ms && !o->follow_program && !o->follow_file));
     return o->follow_program ? plb_recording_follow_program(&probe.recording) : PLB_OK;
 }
 

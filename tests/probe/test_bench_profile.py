@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Cases of our own under the probe: `plumb bench --profile` and `plumb profile MODEL --stack S`.
+
+A library that is preloaded into the worker reports, through the made-up CUPTI, a kernel of half a
+millisecond each millisecond.
+"""
+import json
+import os
+import pathlib
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+PLUMB = os.environ.get("PLUMB", "build/plumb")
+TESTS = pathlib.Path(os.environ.get("PLUMB_BUILD", "build")).resolve() / "tests"
+CASE = ["mnist_cnn", "--stack", "plumb-plan", "--batch", "2", "--threads", "1"]
+TIMED = ["--starts", "1", "--time", "0.05", "--no-lock"]
+WITH_DEVICE = {"LD_PRELOAD": str(TESTS / "libguest_worker.so")}
+
+
+def run(words, code=0, **environment):
+    done = subprocess.run([PLUMB, *words], capture_output=True, text=True, timeout=120,
+                          env=dict(os.environ, LC_ALL="C", **environment), check=False)
+    assert done.returncode == code, (words, done.returncode, done.stderr)
+    return done
+
+
+def check_half_active(active):
+    assert .5 <= active < .6, active  # n halves in n - 1/2 milliseconds
+
+
+def test_bench_has_a_profile_of_each_case():
+    with tempfile.TemporaryDirectory() as folder:
+        store = os.path.join(folder, "store.db")
+        words = ["bench", *CASE, *TIMED, "--profile", "--db", store]
+        case, = json.loads(run([*words, "--json"], **WITH_DEVICE).stdout)["cases"]
+        profile = case["profile"]
+        assert case["outcome"] == "ok" and case["starts"] == 1, case
+        check_half_active(profile["active"])
+        assert abs(profile["active"] + profile["idle"] - 1) < 1e-9
+        kernel, = profile["kernels"]
+        assert kernel["name"] == "step" and profile["complete"], profile
+        assert abs(kernel["ms"] / kernel["calls"] - .5) < 1e-9, kernel
+        assert 3 <= profile["iterations"] <= 500 and profile["wall_ms"] > 0
+        with sqlite3.connect(store) as db:
+            kept, = db.execute("SELECT results ->> '$.profile' FROM measurement").fetchone()
+        assert json.loads(kept) == profile
+        # A run that is taken up again knows what was seen.
+        again, = json.loads(run([*words, "--json", "--resume", "1"]).stdout)["cases"]
+        assert again["resumed"] and again["profile"] == profile
+        text = run(words, **WITH_DEVICE).stdout
+        assert "profile: active 5" in text and "of the device's work other 100 %" in text, text
+
+
+def test_bench_without_a_device():
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["bench", *CASE, *TIMED, "--json", "--db", os.path.join(folder, "store.db")]
+        case, = json.loads(run([*words, "--profile"]).stdout)["cases"]
+        assert case["profile"]["devices"] == 0 and case["profile"]["cpu_ms"] > 0, case["profile"]
+        case, = json.loads(run(words).stdout)["cases"]
+        assert case["profile"] is None
+
+
+def test_a_case_of_our_own():
+    done = run(["profile", *CASE, "--json"], **WITH_DEVICE)
+    device, = json.loads(done.stdout)["devices"]
+    check_half_active(device["active"])
+    assert [k["name"] for k in device["kernels"]] == ["step"]
+    text = run(["profile", *CASE]).stdout
+    assert "plumb-plan, EQUAL to the reference: profile: on the processor" in text, text
+    for words, reason in ((["a", "b", "--stack", "plumb-plan"], "expected one model"),
+                          (["mnist_cnn", "--stack", "plumb-plan,plumb-interp"], "found 2"),
+                          (["mnist_cnn", "--stack", "plumb-plan", "--api"], "do not apply")):
+        assert reason in run(["profile", *words], code=2).stderr, words
+
+
+def main():
+    passed = failed = 0
+    for name, test in sorted(globals().items()):
+        if not name.startswith("test_"):
+            continue
+        try:
+            test()
+            passed += 1
+        except Exception as error:  # noqa: BLE001 (one test must not stop the others)
+            failed += 1
+            print(f"FAILED {name}: {type(error).__name__}: {error}", file=sys.stderr)
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return failed != 0
+
+
+sys.exit(main())
