@@ -200,199 +200,198 @@ static void print_search(const plb_batch_search *s) {
                   largest->batch > s->found ? ";" : ":", s->longest_ns / 1e9);
     }
     plb_print("\n");
-    static void print_profile(const plb_bench_case *c) {
-        plb_strbuf line = {0};
-        plb_bench_profile_line(c->profile, &line);
-        if (!line.failed) plb_print("%-26s %s\n", "", line.text);
-        plb_strbuf_free(&line);
-    }
+}
 
-    static void print_time_row(const plb_bench *b, const plb_bench_case *c, const char *stack) {
-        char interval[40] = "one start", ratio[16] = "-";
-        double floor = floor_of(b, c);
-        if (isfinite(c->low_ns)) {
-            snprintf(interval, sizeof interval, "%.4g..%.4g%s", c->low_ns / 1e6, c->high_ns / 1e6,
-                     " ms");
+static void print_profile(const plb_bench_case *c) {
+    plb_strbuf line = {0};
+    plb_bench_profile_line(c->profile, &line);
+    if (!line.failed) plb_print("%-26s %s\n", "", line.text);
+    plb_strbuf_free(&line);
+}
+
+static void print_time_row(const plb_bench *b, const plb_bench_case *c, const char *stack) {
+    char interval[40] = "one start", ratio[16] = "-";
+    double floor = floor_of(b, c);
+    if (isfinite(c->low_ns)) {
+        snprintf(interval, sizeof interval, "%.4g..%.4g%s", c->low_ns / 1e6, c->high_ns / 1e6,
+                 " ms");
+    }
+    if (isfinite(floor)) snprintf(ratio, sizeof ratio, "%.2f", compared_ns(c) / floor);
+    plb_print("%-26s %11s %17s %8s %10.4g %7" PRId64 " %9s %9s %9s %9s  %s\n", stack,
+              show_ns(c->median_ns).text, interval, ratio, (double)c->c.batch * 1e9 / c->median_ns,
+              c->warmup_iterations, show_known(c->load_ns).text, show_known(c->first_call_ns).text,
+              show_known(c->compile_ns).text,
+              c->peak_rss_bytes < 0 ? "unknown" : plb_show_bytes((double)c->peak_rss_bytes).text,
+              c->proof.equal ? "EQUAL" : "-");
+    if (c->search) print_search(c->search);
+    if (!c->steady) plb_print("%-26s never became steady in its warm-up\n", "");
+    print_disturbance(c);
+    if (c->profile) print_profile(c);
+}
+
+static void list_checked(const plb_proof *p, char *out, size_t size) {
+    static const char *const names[PLB_RESULT_KINDS] = {"output",  "loss",    "gradients",
+                                                        "weights", "buffers", "layers"};
+    int n = 0;
+    out[0] = '\0';
+    for (int i = 0; i < PLB_RESULT_KINDS && (size_t)n < size; i++) {
+        if (!p->compared[i]) continue;
+        n +=
+            snprintf(out + n, size - (size_t)n, "%s%d %s", n ? ", " : "", p->compared[i], names[i]);
+    }
+}
+
+static void print_row(const plb_bench *b, const plb_bench_case *c, bool verify) {
+    char stack[128], checked[128];
+    bool found = c->finds_batch && c->failure.outcome == PLB_OUTCOME_OK;
+    show_stack(&c->c, found, stack, sizeof stack);
+    if (!c->ended) {
+        plb_print("%-26s not reached\n", stack);
+    } else if (c->failure.outcome != PLB_OUTCOME_OK) {
+        plb_print("%-26s %s: %s\n", stack,
+                  c->failure.outcome == PLB_OUTCOME_INVALID ? "INVALID"
+                                                            : plb_outcome_name(c->failure.outcome),
+                  c->failure.reason);
+    } else if (verify) {
+        list_checked(&c->proof, checked, sizeof checked);
+        plb_print("%-26s %-8s %10.2e  %s", stack, "EQUAL", c->proof.max_rel_error, checked);
+        if (c->proof.rows) plb_print(", on %" PRId64 " rows", c->proof.rows);
+        plb_print("\n");
+    } else {
+        print_time_row(b, c, stack);
+    }
+}
+
+void plb_bench_print_tables(const plb_bench *b, bool verify) {
+    if (plb_bench_warning(b)) plb_print("Warning: %s\n", plb_bench_warning(b));
+    for (int i = 0; i < plb_bench_case_count(b); i++) {
+        const plb_bench_case *c = plb_bench_case_at(b, i);
+        if (i == 0 || !same_table(c, plb_bench_case_at(b, i - 1))) print_head(c, verify);
+        print_row(b, c, verify);
+    }
+    if (plb_bench_run_id(b)) plb_print("\nrun %" PRId64 "\n", plb_bench_run_id(b));
+}
+
+// ---------------------------------------------------------------------------- JSON
+static void known_int(plb_json *json, const char *key, int64_t value) {
+    if (value < 0)
+        plb_json_null(json, key);
+    else
+        plb_json_int(json, key, value);
+}
+
+static void known_ms(plb_json *json, const char *key, int64_t ns) {
+    plb_json_double(json, key, ns < 0 ? (double)NAN : (double)ns / 1e6);
+}
+
+// Null where the batch was given.
+static void write_search(plb_json *json, const plb_bench_case *c) {
+    json_t *search = c->search ? plb_batch_search_json(c->search) : NULL;
+    char *text = search ? json_dumps(search, JSON_COMPACT) : NULL;
+    plb_json_raw(json, "batch_search", text ? text : c->search_text);
+    free(text);
+    json_decref(search);
+}
+
+static void write_identity(plb_json *json, const plb_bench_case *c) {
+    const plb_case *k = &c->c;
+    plb_json_string(json, "id", c->hash.text);
+    plb_json_string(json, "model", k->model);
+    plb_json_string(json, "task", k->task);
+    plb_json_string(json, "stack", k->stack);
+    plb_json_string(json, "device", k->device);
+    plb_json_int(json, "batch", k->batch);
+    write_search(json, c);
+    plb_json_int(json, "size", k->size);
+    plb_json_string(json, "dtype", k->dtype);
+    plb_json_int(json, "threads", k->threads);
+    plb_json_string(json, "region", k->region);
+    plb_json_string(json, "math", k->math);
+    plb_json_string(json, "autocast", k->autocast);
+    plb_json_string(json, "cache", k->cache);
+    plb_json_string(json, "layout", k->layout);
+    plb_json_int(json, "in_flight", k->in_flight);
+    plb_json_string(json, "input", k->input);
+    plb_json_string(json, "input_digest", k->input_digest);
+    plb_json_begin_object(json, "settings");
+    for (int i = 0; i < k->setting_count; i++) {
+        plb_json_string(json, k->settings[i].key, k->settings[i].value);
+    }
+    plb_json_end(json);
+}
+
+static void write_proof(plb_json *json, const plb_bench_case *c) {
+    json_t *proof = c->proof.done && !c->proof_text ? plb_proof_json(&c->proof) : NULL;
+    char *text = proof ? json_dumps(proof, JSON_COMPACT) : NULL;
+    plb_json_raw(json, "proof", c->proof_text ? c->proof_text : text);
+    free(text);
+    json_decref(proof);
+}
+
+static void write_case(plb_json *json, const plb_bench_case *c) {
+    plb_json_begin_object(json, NULL);
+    write_identity(json, c);
+    plb_json_int(json, "starts", c->starts);
+    plb_json_string(json, "outcome", c->ended ? plb_outcome_name(c->failure.outcome) : NULL);
+    plb_json_bool(json, "resumed", c->resumed);
+    plb_json_string(json, "reason", c->failure.reason[0] ? c->failure.reason : NULL);
+    if (c->failure.kind[0]) plb_json_string(json, "kind", c->failure.kind);
+    write_proof(json, c);
+    bool timed = c->failure.outcome == PLB_OUTCOME_OK && isfinite(c->median_ns);
+    plb_json_double(json, "median_ms", timed ? c->median_ns / 1e6 : (double)NAN);
+    plb_json_double(json, "low_ms", timed ? c->low_ns / 1e6 : (double)NAN);
+    plb_json_double(json, "high_ms", timed ? c->high_ns / 1e6 : (double)NAN);
+    plb_json_int(json, "samples", timed ? c->samples : 0);
+    plb_json_bool(json, "steady", timed && c->steady);
+    known_int(json, "warmup_iterations", timed ? c->warmup_iterations : -1);
+    known_ms(json, "load_ms", c->load_ns);
+    known_ms(json, "first_call_ms", c->first_call_ns);
+    known_ms(json, "compile_ms", c->compile_ns);
+    known_int(json, "peak_rss_bytes", c->peak_rss_bytes);
+    known_int(json, "device_peak_bytes", c->device_peak_bytes);
+    known_int(json, "planned_bytes", c->planned_bytes);
+    plb_json_double(json, "throughput",
+                    timed ? (double)c->c.batch * 1e9 / c->median_ns : (double)NAN);
+    plb_json_string(json, "stop", timed ? c->stop : NULL);
+    plb_json_int(json, "blocks", c->blocks);
+    plb_json_int(json, "busy_blocks", c->busy_blocks);
+    plb_json_int(json, "throttled_blocks", c->throttled_blocks);
+    plb_json_raw(json, "versions", c->versions);
+    plb_json_raw(json, "ran", c->ran);
+    plb_json_raw(json, "profile", c->profile);
+    plb_json_string(json, "log", c->log[0] ? c->log : NULL);
+    plb_json_end(json);
+}
+
+plb_status plb_bench_print_json(const plb_bench *b, const char *document, const char *label) {
+    plb_json json;
+    plb_cli_json_begin(&json, document, 1);
+    plb_json_begin_object(&json, "run");
+    known_int(&json, "id", plb_bench_run_id(b) ? plb_bench_run_id(b) : -1);
+    plb_json_string(&json, "label", label);
+    plb_json_raw(&json, "fingerprint", plb_bench_fingerprint(b));
+    plb_json_string(&json, "warning", plb_bench_warning(b));
+    plb_json_double(&json, "seconds", plb_bench_seconds(b));
+    plb_json_end(&json);
+    plb_json_begin_array(&json, "cases");
+    for (int i = 0; i < plb_bench_case_count(b); i++) write_case(&json, plb_bench_case_at(b, i));
+    plb_json_end(&json);
+    return plb_cli_json_print(&json);
+}
+
+int plb_bench_exit_code(const plb_bench *b) {
+    int broken = 0, invalid = 0, fine = 0;
+    for (int i = 0; i < plb_bench_case_count(b); i++) {
+        const plb_bench_case *c = plb_bench_case_at(b, i);
+        switch (c->failure.outcome) {
+        case PLB_OUTCOME_OK: fine += c->ended; break;
+        case PLB_OUTCOME_INVALID: invalid++; break;
+        case PLB_OUTCOME_REFUSED: break;
+        default: broken++; break;
         }
-        if (isfinite(floor)) snprintf(ratio, sizeof ratio, "%.2f", compared_ns(c) / floor);
-        plb_print(
-            "%-26s %11s %17s %8s %10.4g %7" PRId64 " %9s %9s %9s %9s  %s\n", stack,
-            show_ns(c->median_ns).text, interval, ratio, (double)c->c.batch * 1e9 / c->median_ns,
-            c->warmup_iterations, show_known(c->load_ns).text, show_known(c->first_call_ns).text,
-            show_known(c->compile_ns).text,
-            c->peak_rss_bytes < 0 ? "unknown" : plb_show_bytes((double)c->peak_rss_bytes).text,
-            c->proof.equal ? "EQUAL" : "-");
-        if (c->search) print_search(c->search);
-        if (!c->steady) plb_print("%-26s never became steady in its warm-up\n", "");
-        print_disturbance(c);
-        if (c->profile) print_profile(c);
     }
-
-    static void list_checked(const plb_proof *p, char *out, size_t size) {
-        static const char *const names[PLB_RESULT_KINDS] = {"output",  "loss",    "gradients",
-                                                            "weights", "buffers", "layers"};
-        int n = 0;
-        out[0] = '\0';
-        for (int i = 0; i < PLB_RESULT_KINDS && (size_t)n < size; i++) {
-            if (!p->compared[i]) continue;
-            n += snprintf(out + n, size - (size_t)n, "%s%d %s", n ? ", " : "", p->compared[i],
-                          names[i]);
-        }
-    }
-
-    static void print_row(const plb_bench *b, const plb_bench_case *c, bool verify) {
-        char stack[128], checked[128];
-        bool found = c->finds_batch && c->failure.outcome == PLB_OUTCOME_OK;
-        show_stack(&c->c, found, stack, sizeof stack);
-        if (!c->ended) {
-            plb_print("%-26s not reached\n", stack);
-        } else if (c->failure.outcome != PLB_OUTCOME_OK) {
-            plb_print("%-26s %s: %s\n", stack,
-                      c->failure.outcome == PLB_OUTCOME_INVALID
-                          ? "INVALID"
-                          : plb_outcome_name(c->failure.outcome),
-                      c->failure.reason);
-        } else if (verify) {
-            list_checked(&c->proof, checked, sizeof checked);
-            plb_print("%-26s %-8s %10.2e  %s", stack, "EQUAL", c->proof.max_rel_error, checked);
-            if (c->proof.rows) plb_print(", on %" PRId64 " rows", c->proof.rows);
-            plb_print("\n");
-        } else {
-            print_time_row(b, c, stack);
-        }
-    }
-
-    void plb_bench_print_tables(const plb_bench *b, bool verify) {
-        if (plb_bench_warning(b)) plb_print("Warning: %s\n", plb_bench_warning(b));
-        for (int i = 0; i < plb_bench_case_count(b); i++) {
-            const plb_bench_case *c = plb_bench_case_at(b, i);
-            if (i == 0 || !same_table(c, plb_bench_case_at(b, i - 1))) print_head(c, verify);
-            print_row(b, c, verify);
-        }
-        if (plb_bench_run_id(b)) plb_print("\nrun %" PRId64 "\n", plb_bench_run_id(b));
-    }
-
-    // ---------------------------------------------------------------------------- JSON
-    static void known_int(plb_json * json, const char *key, int64_t value) {
-        if (value < 0)
-            plb_json_null(json, key);
-        else
-            plb_json_int(json, key, value);
-    }
-
-    static void known_ms(plb_json * json, const char *key, int64_t ns) {
-        plb_json_double(json, key, ns < 0 ? (double)NAN : (double)ns / 1e6);
-    }
-
-    // Null where the batch was given.
-    static void write_search(plb_json * json, const plb_bench_case *c) {
-        json_t *search = c->search ? plb_batch_search_json(c->search) : NULL;
-        char *text = search ? json_dumps(search, JSON_COMPACT) : NULL;
-        plb_json_raw(json, "batch_search", text ? text : c->search_text);
-        free(text);
-        json_decref(search);
-    }
-
-    static void write_identity(plb_json * json, const plb_bench_case *c) {
-        const plb_case *k = &c->c;
-        plb_json_string(json, "id", c->hash.text);
-        plb_json_string(json, "model", k->model);
-        plb_json_string(json, "task", k->task);
-        plb_json_string(json, "stack", k->stack);
-        plb_json_string(json, "device", k->device);
-        plb_json_int(json, "batch", k->batch);
-        write_search(json, c);
-        plb_json_int(json, "size", k->size);
-        plb_json_string(json, "dtype", k->dtype);
-        plb_json_int(json, "threads", k->threads);
-        plb_json_string(json, "region", k->region);
-        plb_json_string(json, "math", k->math);
-        plb_json_string(json, "autocast", k->autocast);
-        plb_json_string(json, "cache", k->cache);
-        plb_json_string(json, "layout", k->layout);
-        plb_json_int(json, "in_flight", k->in_flight);
-        plb_json_string(json, "input", k->input);
-        plb_json_string(json, "input_digest", k->input_digest);
-        plb_json_begin_object(json, "settings");
-        for (int i = 0; i < k->setting_count; i++) {
-            plb_json_string(json, k->settings[i].key, k->settings[i].value);
-        }
-        plb_json_end(json);
-    }
-
-    static void write_proof(plb_json * json, const plb_bench_case *c) {
-        json_t *proof = c->proof.done && !c->proof_text ? plb_proof_json(&c->proof) : NULL;
-        char *text = proof ? json_dumps(proof, JSON_COMPACT) : NULL;
-        plb_json_raw(json, "proof", c->proof_text ? c->proof_text : text);
-        free(text);
-        json_decref(proof);
-    }
-
-    static void write_case(plb_json * json, const plb_bench_case *c) {
-        plb_json_begin_object(json, NULL);
-        write_identity(json, c);
-        plb_json_int(json, "starts", c->starts);
-        plb_json_string(json, "outcome", c->ended ? plb_outcome_name(c->failure.outcome) : NULL);
-        plb_json_bool(json, "resumed", c->resumed);
-        plb_json_string(json, "reason", c->failure.reason[0] ? c->failure.reason : NULL);
-        if (c->failure.kind[0]) plb_json_string(json, "kind", c->failure.kind);
-        write_proof(json, c);
-        bool timed = c->failure.outcome == PLB_OUTCOME_OK && isfinite(c->median_ns);
-        plb_json_double(json, "median_ms", timed ? c->median_ns / 1e6 : (double)NAN);
-        plb_json_double(json, "low_ms", timed ? c->low_ns / 1e6 : (double)NAN);
-        plb_json_double(json, "high_ms", timed ? c->high_ns / 1e6 : (double)NAN);
-        plb_json_int(json, "samples", timed ? c->samples : 0);
-        plb_json_bool(json, "steady", timed && c->steady);
-        known_int(json, "warmup_iterations", timed ? c->warmup_iterations : -1);
-        known_ms(json, "load_ms", c->load_ns);
-        known_ms(json, "first_call_ms", c->first_call_ns);
-        known_ms(json, "compile_ms", c->compile_ns);
-        known_int(json, "peak_rss_bytes", c->peak_rss_bytes);
-        known_int(json, "device_peak_bytes", c->device_peak_bytes);
-        known_int(json, "planned_bytes", c->planned_bytes);
-        plb_json_double(json, "throughput",
-                        timed ? (double)c->c.batch * 1e9 / c->median_ns : (double)NAN);
-        plb_json_string(json, "stop", timed ? c->stop : NULL);
-        plb_json_int(json, "blocks", c->blocks);
-        plb_json_int(json, "busy_blocks", c->busy_blocks);
-        plb_json_int(json, "throttled_blocks", c->throttled_blocks);
-        plb_json_raw(json, "versions", c->versions);
-        plb_json_raw(json, "ran", c->ran);
-        plb_json_raw(json, "profile", c->profile);
-        plb_json_string(json, "log", c->log[0] ? c->log : NULL);
-        plb_json_end(json);
-    }
-
-    plb_status plb_bench_print_json(const plb_bench *b, const char *document, const char *label) {
-        plb_json json;
-        plb_cli_json_begin(&json, document, 1);
-        plb_json_begin_object(&json, "run");
-        known_int(&json, "id", plb_bench_run_id(b) ? plb_bench_run_id(b) : -1);
-        plb_json_string(&json, "label", label);
-        plb_json_raw(&json, "fingerprint", plb_bench_fingerprint(b));
-        plb_json_string(&json, "warning", plb_bench_warning(b));
-        plb_json_double(&json, "seconds", plb_bench_seconds(b));
-        plb_json_end(&json);
-        plb_json_begin_array(&json, "cases");
-        for (int i = 0; i < plb_bench_case_count(b); i++)
-            write_case(&json, plb_bench_case_at(b, i));
-        plb_json_end(&json);
-        return plb_cli_json_print(&json);
-    }
-
-    int plb_bench_exit_code(const plb_bench *b) {
-        int broken = 0, invalid = 0, fine = 0;
-        for (int i = 0; i < plb_bench_case_count(b); i++) {
-            const plb_bench_case *c = plb_bench_case_at(b, i);
-            switch (c->failure.outcome) {
-            case PLB_OUTCOME_OK: fine += c->ended; break;
-            case PLB_OUTCOME_INVALID: invalid++; break;
-            case PLB_OUTCOME_REFUSED: break;
-            default: broken++; break;
-            }
-        }
-        return broken    ? PLB_EXIT_BROKEN
-               : invalid ? PLB_EXIT_NEGATIVE
-               : fine    ? PLB_EXIT_FINE
-                         : PLB_EXIT_NOTHING;
-    }
+    return broken    ? PLB_EXIT_BROKEN
+           : invalid ? PLB_EXIT_NEGATIVE
+           : fine    ? PLB_EXIT_FINE
+                     : PLB_EXIT_NOTHING;
+}

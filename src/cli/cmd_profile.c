@@ -65,18 +65,17 @@ static const plb_flag flags[] = {
      .help = "exit with 6 when the profile is incomplete, or of no device"},
     {FLAG("stack", STRING, stack), .value = "S",
      .help = "profile a case of our own instead: plumb profile MODEL --stack S"},
-    {FLAG("task", CHOICE, task), .value = "infer|train", .fallback = "infer",
-     .help = "with --stack"},
-    {FLAG("device", STRING, device), .value = "D", .fallback = "cpu",
-     .help = "with --stack: cpu, cuda, cuda:N"},
+    {FLAG("task", CHOICE, task), .value = "infer|train", .help = "with --stack; default: infer"},
+    {FLAG("device", STRING, device), .value = "D",
+     .help = "with --stack: cpu, cuda, cuda:N; default: cpu"},
     {FLAG("batch", STRING, batch), .value = "N", .help = "with --stack; default: the model's"},
     {FLAG("size", STRING, size), .value = "N", .help = "with --stack; default: the model's"},
-    {FLAG("dtype", STRING, dtype), .value = "T", .fallback = "f32",
-     .help = "with --stack: f32, bf16, f16"},
+    {FLAG("dtype", STRING, dtype), .value = "T",
+     .help = "with --stack: f32, bf16, f16; default: f32"},
     {FLAG("math", STRING, math), .value = "M", .fallback = "f32",
      .help = "with --stack: f32, tf32"},
-    {FLAG("autocast", STRING, autocast), .value = "T", .fallback = "none",
-     .help = "with --stack: none, bf16, f16"},
+    {FLAG("autocast", STRING, autocast), .value = "T",
+     .help = "with --stack: none, bf16, f16; default: none"},
     {FLAG("threads", STRING, threads), .value = "N", .help = "with --stack"},
     {FLAG("pid", INT, pid), .value = "N", .min = 0, .max = INT32_MAX, .fallback = "0",
      .help = "refused: profiles begin at the start"},
@@ -189,14 +188,14 @@ static void free_job(job *j) {
 // A case of our own: proven as by `plumb verify`, warmed up, then looked at for about a second.
 static plb_status run_case(plb_call *call) {
     const profile_flags *f = call->options;
-    const plb_bench_flags case_flags = {.task = f->task,
+    const plb_bench_flags case_flags = {.task = f->task ? f->task : "infer",
                                         .stack = f->stack,
-                                        .device = f->device,
+                                        .device = f->device ? f->device : "cpu",
                                         .batch = f->batch,
                                         .size = f->size,
-                                        .dtype = f->dtype,
-                                        .math = f->math,
-                                        .autocast = f->autocast,
+                                        .dtype = f->dtype ? f->dtype : "f32",
+                                        .math = f->math ? f->math : "f32",
+                                        .autocast = f->autocast ? f->autocast : "none",
                                         .threads = f->threads,
                                         .timeout = 900,
                                         .proof_time = 60};
@@ -220,10 +219,26 @@ static plb_status refuse_running(int64_t pid) {
                     (long long)pid);
 }
 
+// What says which case is refused where there is none.
+static plb_status refuse_case_flags(const profile_flags *f) {
+    const struct {
+        const char *name, *value;
+    } given[] = {{"task", f->task},         {"device", f->device},  {"batch", f->batch},
+                 {"size", f->size},         {"dtype", f->dtype},    {"math", f->math},
+                 {"autocast", f->autocast}, {"threads", f->threads}};
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+        if (given[i].value)
+            return plb_fail(PLB_EINVAL,
+                            "--%s: says which case of our own to profile: expected --stack too",
+                            given[i].name);
+    return PLB_OK;
+}
+
 static plb_status run_profile(plb_call *call) {
     const profile_flags *flags_given = call->options;
     if (flags_given->pid) return refuse_running(flags_given->pid);
     if (flags_given->stack) return run_case(call);
+    PLB_TRY(refuse_case_flags(flags_given));
     if (!call->operand_count)
         return plb_fail(PLB_EINVAL, "expected a command to run: plumb "
                                     "profile [FLAGS] -- COMMAND ARGS...");

@@ -6,6 +6,7 @@
     gpu_programs.py jax                             as many products and sums as it is told
     gpu_programs.py blocks [--seconds S]            eager ResNet-50, batch 1, the probe on and off
     gpu_programs.py graph                           a captured graph of PyTorch's, replayed
+    gpu_programs.py counted                         products of known size, for counters
     gpu_programs.py kineto_later                    torch.profiler starts while the probe is there
     gpu_programs.py model NAME TASK [--steps N]     one of the networks of the breakdown
 """
@@ -80,13 +81,13 @@ def resnet50(torch):
 
 
 def blocks(options):
-    """Times of iterations in blocks, by what the probe records meanwhile: 0 nothing, 1 kernels,
-    3 copies too, 7 all of the default mode."""
+    """Times of iterations in blocks, in the order in which they were taken, each with what the probe
+    recorded meanwhile: 0 nothing, 1 kernels, 3 copies too, 7 all of the default mode."""
     import torch
     turn = ctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"]).plb_probe_turn
     model, image = resnet50(torch)
-    found = {state: [] for state in (0, 1, 3, 7)}
-    order = (0, 7, 1, 3, 3, 1, 7, 0)
+    found = []
+    order = (0, 7, 0, 1, 0, 7, 0, 3)
     with torch.no_grad():
         for _ in range(100):
             model(image)
@@ -106,8 +107,8 @@ def blocks(options):
                 model(image)
                 times.append((time.perf_counter() - begin) * 1e3)
             torch.cuda.synchronize()
-            found[state].append(times)
-    print(json.dumps(found))
+            found.append([state, times])
+    print(json.dumps({"blocks": found}))
 
 
 def graph(_):
@@ -129,6 +130,30 @@ def graph(_):
         mark(torch, True)
         model(image)
         mark(torch, False)
+
+
+def counted(_):
+    """Ten products of 1024 x 1024 matrices in each of three kinds of arithmetic, then a sum of 64
+    million numbers: the counters must say 2 n^3 for each, and 8 bytes a number."""
+    import torch
+    n = 1024
+    a, b = torch.randn(n, n, device="cuda"), torch.randn(n, n, device="cuda")
+    half, other = a.bfloat16(), b.bfloat16()
+    long = torch.randn(64 << 20, device="cuda")
+
+    def products(left, right, tf32):
+        torch.backends.cuda.matmul.allow_tf32 = tf32
+        for _ in range(10):
+            left @ right
+    for warm in (True, False):
+        if not warm:
+            mark(torch, True)
+        products(a, b, False)
+        products(a, b, True)
+        products(half, other, False)
+        long.add_(1)
+        if not warm:
+            mark(torch, False)
 
 
 def kineto_later(options):
@@ -218,7 +243,7 @@ def main():
     parser.add_argument("--steps", type=int, default=20)
     options = parser.parse_args()
     programs = {"step": step, "jax": jax_program, "blocks": blocks, "graph": graph,
-                "kineto_later": kineto_later, "model": model}
+                "kineto_later": kineto_later, "model": model, "counted": counted}
     programs[options.what](options)
     sys.stdout.flush()
 

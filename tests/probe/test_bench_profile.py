@@ -72,7 +72,8 @@ def test_a_case_of_our_own():
     assert "plumb-plan, EQUAL to the reference: profile: on the processor" in text, text
     for words, reason in ((["a", "b", "--stack", "plumb-plan"], "expected one model"),
                           (["mnist_cnn", "--stack", "plumb-plan,plumb-interp"], "found 2"),
-                          (["mnist_cnn", "--stack", "plumb-plan", "--api"], "do not apply")):
+                          (["mnist_cnn", "--stack", "plumb-plan", "--api"], "do not apply"),
+                          (["--threads", "1", "--", "true"], "--threads: says which case")):
         assert reason in run(["profile", *words], code=2).stderr, words
 
 
