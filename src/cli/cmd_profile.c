@@ -9,21 +9,25 @@
 
 #include "base/atomic_file.h"
 #include "base/core/alloc.h"
+#include "base/core/arena.h"
 #include "base/core/status.h"
 #include "base/file.h"
 #include "base/folder.h"
+#include "bench/fingerprint.h"
 #include "cli/bench_command.h"
 #include "cli/bench_flags.h"
 #include "cli/cli.h"
 #include "cli/probe_library.h"
 #include "cli/profile_show.h"
+#include "cli/typed.h"
 #include "probe/counted.h"
 #include "probe/kept.h"
 #include "probe/kernel_name.h"
+#include "store/profile.h"
 
 typedef struct profile_flags {
     plb_profile_flags show;
-    const char *graph_nodes, *trace, *save, *output, *window, *counters;
+    const char *graph_nodes, *trace, *save, *output, *window, *counters, *db, *label;
     int64_t trace_mib, sample_ms, block_ms, pid;
     double delay_s, limit_s;
     const char *stack, *task, *device, *batch, *size, *dtype, *math, *autocast,
@@ -56,6 +60,8 @@ static const plb_flag flags[] = {
      .fallback = "256", .help = "of a process; what comes later is counted"},
     {FLAG("save", FILE, save), .value = "FILE",
      .help = "keep the whole profile, for `plumb trace` and `plumb compare`"},
+    {FLAG("db", FILE, db), .value = "FILE", .help = "keep it as a run of this store, too"},
+    {FLAG("label", STRING, label), .value = "TEXT", .help = "with --db: a name for that run"},
     {FLAG("sample", INT, sample_ms), .value = "MS", .min = 1, .max = 60000, .fallback = "100",
      .help = "between two looks at threads and cards"},
     {FLAG("output", FILE, output), .value = "FILE",
@@ -72,8 +78,7 @@ static const plb_flag flags[] = {
     {FLAG("size", STRING, size), .value = "N", .help = "with --stack; default: the model's"},
     {FLAG("dtype", STRING, dtype), .value = "T",
      .help = "with --stack: f32, bf16, f16; default: f32"},
-    {FLAG("math", STRING, math), .value = "M", .fallback = "f32",
-     .help = "with --stack: f32, tf32"},
+    {FLAG("math", STRING, math), .value = "M", .help = "with --stack: f32, tf32; default: f32"},
     {FLAG("autocast", STRING, autocast), .value = "T",
      .help = "with --stack: none, bf16, f16; default: none"},
     {FLAG("threads", STRING, threads), .value = "N", .help = "with --stack"},
@@ -151,6 +156,48 @@ static plb_status run_command(job *j) {
     return j->run.started ? PLB_OK : plb_fail(PLB_EINVAL, "%s", j->run.error_text);
 }
 
+// Under a run of its own, with what is fixed about the machine.
+static plb_status store_run(plb_store *store, const profile_flags *f, const char *document,
+                            const void *kept, size_t kept_bytes, int64_t *run_id) {
+    plb_fingerprint fingerprint;
+    plb_arena *arena = plb_arena_new();
+    if (!arena) return plb_fail(PLB_ENOMEM, "out of memory for a run");
+    plb_status status = plb_fingerprint_take("", 0, &fingerprint);
+    if (!status) {
+        const plb_store_new_run run = {.label = f->label,
+                                       .command = plb_typed_command(arena),
+                                       .machine = fingerprint.machine,
+                                       .fingerprint = fingerprint.all};
+        status = plb_store_begin_run(store, &run, run_id);
+        if (!status) status = plb_store_put_profile(store, *run_id, document, kept, kept_bytes);
+        if (!status) status = plb_store_end_run(store, *run_id, "done", NULL);
+        plb_fingerprint_free(&fingerprint);
+    }
+    plb_arena_free(arena);
+    return status;
+}
+
+static plb_status store(const job *j, const plb_profile_view *view) {
+    char path[PATH_MAX + 16];
+    plb_store *store = NULL;
+    plb_json json = {0};
+    plb_file_map map = {0};
+    int64_t run_id = 0;
+    plb_status status;
+    snprintf(path, sizeof path, "%s/kept", j->folder);
+    PLB_TRY_OUT(plb_profile_document_text(view, &json));
+    PLB_TRY_OUT(plb_kept_write(path, &view->about, j->folder));
+    PLB_TRY_OUT(plb_file_map_open(path, &map));
+    PLB_TRY_OUT(plb_store_open(j->flags->db, &store));
+    PLB_TRY_OUT(store_run(store, j->flags, json.text.text, map.bytes, map.size_bytes, &run_id));
+    plb_note("kept as run %lld", (long long)run_id);
+out:
+    plb_file_map_close(&map);
+    plb_store_close(store);
+    plb_json_free(&json);
+    return status;
+}
+
 // The program's own exit code, unless the profile is incomplete and must not be. What cannot be
 // written, on a disk that is full, does not keep the rest from being told.
 static plb_status report(job *j) {
@@ -165,6 +212,7 @@ static plb_status report(job *j) {
                                    .output = j->output};
     const plb_status shown = plb_profile_show(&view, j->call, why, sizeof why);
     if (f->save) PLB_TRY(plb_kept_write(f->save, &about, j->folder));
+    if (f->db) PLB_TRY(store(j, &view));
     PLB_TRY(shown);
     j->call->exit_code = j->run.exit_code;
     if (!f->strict || !why[0]) return PLB_OK;
@@ -200,7 +248,7 @@ static plb_status run_case(plb_call *call) {
                                         .timeout = 900,
                                         .proof_time = 60};
     if (f->api || f->ranges || f->cost || f->trace || f->save || f->counters || f->output ||
-        f->host_only || strcmp(f->window, "all") != 0 || f->delay_s > 0 || f->limit_s > 0)
+        f->db || f->host_only || strcmp(f->window, "all") != 0 || f->delay_s > 0 || f->limit_s > 0)
         return plb_fail(PLB_EINVAL, "--stack: a case of our own is looked at while it is steady; "
                                     "flags of a command's window and files do not apply");
     if (call->operand_count != 1)
@@ -238,7 +286,11 @@ static plb_status run_profile(plb_call *call) {
     const profile_flags *flags_given = call->options;
     if (flags_given->pid) return refuse_running(flags_given->pid);
     if (flags_given->stack) return run_case(call);
+    uint32_t asked;
     PLB_TRY(refuse_case_flags(flags_given));
+    PLB_TRY(check_counters(flags_given, &asked));
+    if (flags_given->label && !flags_given->db)
+        return plb_fail(PLB_EINVAL, "--label: names a run of a store: expected --db too");
     if (!call->operand_count)
         return plb_fail(PLB_EINVAL, "expected a command to run: plumb "
                                     "profile [FLAGS] -- COMMAND ARGS...");

@@ -14,6 +14,7 @@
 #include "bench/transfer.h"
 #include "cli/cli.h"
 #include "cli/stored.h"
+#include "store/profile.h"
 
 typedef struct show_flags {
     const char *db;
@@ -62,7 +63,13 @@ static plb_status show_run(plb_store *store, const plb_run_row *run, plb_arena *
     plb_print("\n%-12s  %-9s%10s%10s%10s%8s%9s  %s\n", "case", "outcome", "median ms", "low",
               "high", "starts", "samples", "");
     for (size_t i = 0; i < count; i++) PLB_TRY(print_case_line(store, &rows[i], arena));
-    return PLB_OK;
+    plb_store_profile profile;
+    plb_status found = plb_store_get_profile(store, run->id, arena, &profile);
+    if (found == PLB_EMISSING) return PLB_OK;
+    if (!found)
+        plb_print("a profile: `plumb trace %" PRId64 " --db %s` shows it\n", run->id,
+                  plb_store_path(store));
+    return found;
 }
 
 // ---------------------------------------------------------------------------- a case
@@ -198,6 +205,14 @@ static plb_status show_case(plb_store *store, const char *hash, bool samples, pl
 }
 
 // ---------------------------------------------------------------------------- command
+// Of a run that has one; it is no part of what `plumb export` writes.
+static plb_status add_profile(plb_store *store, int64_t run_id, plb_arena *arena, plb_json *json) {
+    plb_store_profile profile;
+    plb_status status = plb_store_get_profile(store, run_id, arena, &profile);
+    if (!status) plb_json_raw(json, "profile", profile.document);
+    return status == PLB_EMISSING ? PLB_OK : status;
+}
+
 static plb_status json_run(plb_store *store, const char *word, const plb_selector *selector,
                            plb_arena *arena) {
     plb_run_row run, *rows;
@@ -215,6 +230,7 @@ static plb_status json_run(plb_store *store, const char *word, const plb_selecto
     }
     plb_cli_json_begin(&json, "run", 1);
     plb_status status = plb_transfer_write(store, &run, true, &json);
+    if (!status) status = add_profile(store, run.id, arena, &json);
     if (!status) return plb_cli_json_print(&json);
     plb_json_free(&json);
     return status;

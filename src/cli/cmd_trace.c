@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tells again what a stored profile holds.
 #include <limits.h>
+#include <stdio.h>
 
-#include "base/core/alloc.h"
+#include "base/atomic_file.h"
 #include "base/core/arena.h"
 #include "base/core/status.h"
 #include "cli/cli.h"
 #include "cli/profile_show.h"
+#include "cli/stored.h"
 #include "probe/kept.h"
+#include "store/profile.h"
 
 typedef struct trace_flags {
     plb_profile_flags show;
-    const char *trace;
+    const char *trace, *db;
     bool strict;
 } trace_flags;
 
@@ -21,14 +24,49 @@ static const plb_flag flags[] = {
     PLB_PROFILE_FLAGS,
     {FLAG("trace", FILE, trace), .value = "FILE",
      .help = "write the records, if they were kept, for ui.perfetto.dev"},
+    {FLAG("db", FILE, db), .value = "FILE", .help = "PROFILE is a run of this store"},
     {FLAG("strict", SWITCH, strict),
      .help = "exit with 6 when the profile is incomplete, or of no device"},
 };
 
+static plb_status write_whole(const char *path, const void *bytes, size_t size_bytes) {
+    plb_atomic_file *file = NULL;
+    PLB_TRY(plb_atomic_open(path, &file));
+    plb_status status = size_bytes ? plb_atomic_write(file, bytes, size_bytes) : PLB_OK;
+    if (!status) return plb_atomic_commit(file);
+    plb_atomic_abort(file);
+    return status;
+}
+
+// A run's profile goes through a file, as any other.
+static plb_status extract_run(const char *db, const char *word, const char *folder,
+                              plb_arena *arena, plb_kept_about *out) {
+    char path[PATH_MAX + 16];
+    plb_store *store = NULL;
+    plb_run_row run;
+    plb_store_profile profile;
+    plb_status status;
+    snprintf(path, sizeof path, "%s/kept", folder);
+    PLB_TRY_OUT(plb_store_open_existing(db, &store));
+    PLB_TRY_OUT(plb_stored_run(store, word, arena, &run));
+    PLB_TRY_OUT(plb_store_get_profile(store, run.id, arena, &profile));
+    PLB_TRY_OUT(write_whole(path, profile.kept, profile.kept_bytes));
+    PLB_TRY_OUT(plb_kept_extract(path, folder, arena, out));
+out:
+    plb_store_close(store);
+    return status;
+}
+
+static plb_status extract(const trace_flags *f, const char *word, const char *folder,
+                          plb_arena *arena, plb_kept_about *out) {
+    return f->db ? extract_run(f->db, word, folder, arena, out)
+                 : plb_kept_extract(word, folder, arena, out);
+}
+
 static plb_status tell(const trace_flags *f, plb_call *call, const char *folder, plb_arena *arena) {
     char why[320] = "";
     plb_profile_view view = {.flags = &f->show, .trace = f->trace, .folder = folder, .output = -1};
-    PLB_TRY(plb_kept_extract(call->operands[0], folder, arena, &view.about));
+    PLB_TRY(extract(f, call->operands[0], folder, arena, &view.about));
     PLB_TRY(plb_profile_show(&view, call, why, sizeof why));
     if (f->strict && why[0]) {
         plb_note("incomplete: %s", why);
@@ -54,7 +92,9 @@ const plb_command plb_cmd_trace = {
     .name = "trace",
     .summary = "tell again what a stored profile holds",
     .operands = "PROFILE",
-    .description = "Reads what `plumb profile --save PROFILE` kept, and shows it as that did.",
+    .description =
+        "Reads what `plumb profile --save PROFILE` kept, and shows it as that did; with --db, what\n"
+        "`plumb profile --db FILE` kept as the run PROFILE, a number or a label.",
     .min_operands = 1,
     .max_operands = 1,
     .flags = flags,

@@ -50,15 +50,19 @@ static plb_status tell(const plb_profile_report *report, const plb_call *call) {
     return plb_cli_json_print(&json);
 }
 
+static plb_profile_report report_of(const plb_profile_view *v, const plb_profile *profile) {
+    return (plb_profile_report){.command = v->about.command,
+                                .words = v->about.words,
+                                .run = v->about.run,
+                                .profile = profile,
+                                .top = (int)v->flags->top,
+                                .steps = v->flags->steps,
+                                .group = v->flags->group};
+}
+
 static plb_status show(const plb_profile_view *v, const plb_call *call, plb_profile *profile,
                        char *why, size_t why_bytes) {
-    const plb_profile_report report = {.command = v->about.command,
-                                       .words = v->about.words,
-                                       .run = v->about.run,
-                                       .profile = profile,
-                                       .top = (int)v->flags->top,
-                                       .steps = v->flags->steps,
-                                       .group = v->flags->group};
+    const plb_profile_report report = report_of(v, profile);
     plb_profile_sort(profile, order_of(v->flags->sort));
     if (v->output >= 0 && dup2(v->output, STDOUT_FILENO) < 0) return plb_fail_errno("dup2");
     PLB_TRY(tell(&report, call));
@@ -75,6 +79,24 @@ plb_status plb_profile_show(const plb_profile_view *v, const plb_call *call, cha
     plb_status status = plb_kernel_classes_new(v->flags->classes, &classes);
     if (!status) status = plb_profile_read(v->folder, classes, &profile);
     if (!status) status = show(v, call, profile, why, why_bytes);
+    plb_profile_free(profile);
+    plb_kernel_classes_free(classes);
+    return status;
+}
+
+plb_status plb_profile_document_text(const plb_profile_view *v, plb_json *out) {
+    plb_kernel_classes *classes = NULL;
+    plb_profile *profile = NULL;
+    *out = (plb_json){0};
+    plb_status status = plb_kernel_classes_new(v->flags->classes, &classes);
+    if (!status) status = plb_profile_read(v->folder, classes, &profile);
+    if (!status) {
+        const plb_profile_report report = report_of(v, profile);
+        plb_cli_json_begin(out, "profile", 1);
+        plb_profile_json(&report, out);
+        plb_json_end(out);
+        status = plb_json_status(out);
+    }
     plb_profile_free(profile);
     plb_kernel_classes_free(classes);
     return status;

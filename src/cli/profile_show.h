@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stddef.h>
 
+#include "base/json.h"
 #include "cli/cli.h"
 #include "probe/kept.h"
 
@@ -46,6 +47,9 @@ typedef struct plb_profile_view {
 // lacks, or "".
 PLB_MUST_USE plb_status plb_profile_show(const plb_profile_view *view, const plb_call *call,
                                          char *why, size_t why_bytes);
+
+// The document of --json, yours to free with plb_json_free.
+PLB_MUST_USE plb_status plb_profile_document_text(const plb_profile_view *view, plb_json *out);
 
 // A new folder of our own, and its removal with the files in it.
 PLB_MUST_USE plb_status plb_profile_folder(char out[PATH_MAX]);

@@ -117,3 +117,11 @@ CREATE TABLE study_item (
     results TEXT CHECK (results IS NULL OR json_valid(results)),
     UNIQUE (run, part, keys)
 ) STRICT;
+
+-- version 3
+-- Profiles of commands: a run that is one has a row here.
+CREATE TABLE profile (
+    run INTEGER PRIMARY KEY REFERENCES run ON DELETE CASCADE,
+    document TEXT NOT NULL CHECK (json_valid(document)), -- as `plumb profile --json` prints it
+    kept BLOB NOT NULL                                   -- as `plumb profile --save` writes it
+) STRICT;

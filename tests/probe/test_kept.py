@@ -8,6 +8,7 @@ captured as a CUDA graph and replayed 20 times, then once eager (gpu_programs.py
 import json
 import os
 import pathlib
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -120,6 +121,27 @@ def test_damage_is_told():
     for words, reason in (((RECORDED, "/nonexistent"), "/nonexistent: cannot open"),
                           ((__file__, RECORDED), "not a profile")):
         assert reason in run("compare", *words, code=2).stderr, words
+
+
+def test_a_store_keeps_profiles_as_runs():
+    with tempfile.TemporaryDirectory() as folder:
+        store = os.path.join(folder, "store.db")
+        told = json.loads(run("profile", "--json", "--db", store, "--label", "first", "--", GUEST,
+                              "known").stdout)
+        run("profile", "--db", store, "--", GUEST, "mixed")
+        for name in ("1", "first"):
+            again = json.loads(run("trace", "--json", "--db", store, name).stdout)
+            assert again == told, name
+        runs = json.loads(run("runs", "--json", "--db", store).stdout)["runs"]
+        assert [r["label"] for r in runs if r["label"]] == ["first"] and len(runs) == 2, runs
+        with sqlite3.connect(store) as db:
+            active, = db.execute("SELECT document ->> '$.devices[0].active' FROM profile "
+                                 "WHERE run = 1").fetchone()
+        assert active == told["devices"][0]["active"] == .45
+        assert "7: the store has no run" in run("trace", "--db", store, "7", code=2).stderr
+        assert "profile" in run("show", "1", "--db", store).stdout
+        document = json.loads(run("show", "1", "--db", store, "--json").stdout)
+        assert document["profile"]["devices"] == told["devices"]
 
 
 def test_a_probe_file_that_cannot_be_read_is_told_again():
