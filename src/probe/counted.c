@@ -34,7 +34,7 @@ plb_status plb_counted_parse(const char *list, uint32_t *out_asked) {
         const uint32_t bits = bits_of(word, length);
         if (!bits)
             return plb_fail(PLB_EINVAL,
-                            "counters: expected flops, cores, tensor, dram or l2, "
+                            "--counters: expected flops, cores, tensor, dram or l2, "
                             "separated by commas; found '%.*s'",
                             (int)length, word);
         *out_asked |= bits;

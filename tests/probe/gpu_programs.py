@@ -81,7 +81,7 @@ def resnet50(torch):
 
 
 def blocks(options):
-    """Times of iterations in blocks, in the order in which they were taken, each with what the probe
+    """Times of iterations in blocks, in the order in which they were taken, with what the probe
     recorded meanwhile: 0 nothing, 1 kernels, 3 copies too, 7 all of the default mode."""
     import torch
     turn = ctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"]).plb_probe_turn
