@@ -57,11 +57,20 @@ static double images_per_s(const plb_train_epoch *e) {
     return (double)e->samples / seconds(e->train_ns);
 }
 
+// "97.50 %"; a model without scores has no accuracy.
+static const char *percent(char text[16], double share) {
+    if (isnan(share)) return "-";
+    snprintf(text, 16, "%.2f %%", 100 * share);
+    return text;
+}
+
 void plb_train_print_epoch(const plb_train_epoch *e) {
+    char train[16], test[16];
     plb_train_clear_progress();
-    plb_print("%5" PRId64 "  %8.3g  %7.4f  %6.2f %%  %9.4f   %6.2f %%  %7.2f  %8.0f  %7.2f s\n",
-              e->epoch, e->lr, e->loss, 100 * e->accuracy, e->test_loss, 100 * e->test_accuracy,
-              seconds(e->train_ns), images_per_s(e), seconds(e->wait_ns));
+    plb_print("%5" PRId64 "  %8.3g  %7.4f  %8s  %9.4f   %8s  %7.2f  %8.0f  %7.2f s\n", e->epoch,
+              e->lr, e->loss, percent(train, e->accuracy), e->test_loss,
+              percent(test, e->test_accuracy), seconds(e->train_ns), images_per_s(e),
+              seconds(e->wait_ns));
     (void)!fflush(stdout); // a long run is watched; errors are found when output is closed
 }
 

@@ -210,6 +210,8 @@ def test_autoencoder(folder):
         return F.mse_loss(torch.tanh(x @ w["down"]) @ w["up"] + w["b"], x)
 
     compare(path, arrays, loss, "--loss", "mse", correct=False)
+    told = plumb("train", path, *STEP, "--loss", "mse").stdout
+    assert told.splitlines()[2].split()[3] == "-", told  # no scores, no accuracy
 
 
 def test_attention(folder):

@@ -76,9 +76,10 @@ plb_value plb_constant(plb_graph *graph, plb_dtype dtype, const plb_shape *shape
 }
 
 plb_value plb_scalar(plb_graph *graph, plb_dtype dtype, double value) {
-    double place = 0;
-    plb_store_f64(&place, dtype, 0, value);
-    return plb_constant(graph, dtype, &plb_scalar_shape, &place);
+    double place[2] = {0};                                        // as large as any element
+    if (graph->status) return PLB_NONE;                           // dtype may be that of no value
+    if (dtype <= PLB_BOOL) plb_store_f64(place, dtype, 0, value); // else refused below
+    return plb_constant(graph, dtype, &plb_scalar_shape, place);
 }
 
 static bool variable_exists(plb_graph *graph, int variable) {
