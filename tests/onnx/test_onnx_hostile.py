@@ -24,6 +24,7 @@ CASES = {
     "twice": "initializer w: there is one of that name already",
     "no_output": "output y: 'y' is no input",
     "stranger": "node y (Fancy): ops of the domain com.example are not served",
+    "peephole": "node ? (LSTM): ",
     "missing": "node y (Add): 'nothing' is no input",
     "recursive": "node y (Again): node q (Again): the function calls itself",
     "escape": "external data ../../etc/passwd: a path that leaves the model's folder",
