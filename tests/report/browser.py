@@ -98,6 +98,7 @@ class Browser:
         self.send("Emulation.setEmulatedMedia", media=media, features=[
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.events.clear()
+        self.width = width
         assert "errorText" not in self.send("Page.navigate", url=address)
         while not any(e.get("method") == "Page.loadEventFired" for e in self.events):
             self.note(self.message())
