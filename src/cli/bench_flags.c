@@ -58,11 +58,6 @@ plb_status plb_own_path(plb_arena *arena, const char **out) {
     return *out ? PLB_OK : no_memory();
 }
 
-static bool interrupted(void *context) {
-    (void)context;
-    return plb_cli_interrupted();
-}
-
 plb_status plb_bench_flags_read(const plb_bench_flags *f, const plb_call *call, plb_arena *arena,
                                 plb_bench_options *o) {
     *o = (plb_bench_options){.models = (const char *const *)call->operands,
@@ -76,7 +71,7 @@ plb_status plb_bench_flags_read(const plb_bench_flags *f, const plb_call *call, 
                              .label = f->label,
                              .dims = f->dim,
                              .resume = f->resume,
-                             .interrupted = interrupted};
+                             .interrupted = plb_cli_stop};
     PLB_TRY(split("task", f->task, arena, &o->tasks));
     PLB_TRY(split("stack", f->stack, arena, &o->stacks));
     PLB_TRY(split("device", f->device, arena, &o->devices));
@@ -106,7 +101,7 @@ plb_status plb_measure_lock(void) {
     for (bool told = false; bind(fd, (struct sockaddr *)&address, length); told = true) {
         if (errno != EADDRINUSE) return plb_fail_errno("cannot make a lock");
         if (!told) plb_note("another plumb measures; waiting for it (--no-lock: do not)");
-        if (plb_cli_interrupted()) return plb_fail(PLB_ECANCELLED, "interrupted");
+        PLB_TRY(plb_cli_go_on());
         usleep(200000);
     }
     return PLB_OK; // the descriptor lives as long as the process

@@ -97,6 +97,8 @@ bool plb_cli_reader_left(void);
 void plb_cli_catch_interrupt(void);
 // For long loops to ask: then stop, and return PLB_ECANCELLED.
 bool plb_cli_interrupted(void);
+bool plb_cli_stop(void *context);            // the same as a callback
+PLB_MUST_USE plb_status plb_cli_go_on(void); // PLB_ECANCELLED, with its text, if it was
 
 // Whether a file can be put at `path`, which is asked before long work; NULL is fine.
 PLB_MUST_USE plb_status plb_cli_check_writable(const char *flag, const char *path);

@@ -56,10 +56,6 @@ static const plb_flag flags[] = {
     {FLAG("plot", SWITCH, plot), .help = "print it with figures as plots"},
 };
 
-static plb_status stop_if_asked(void) {
-    return plb_cli_interrupted() ? plb_fail(PLB_ECANCELLED, "interrupted") : PLB_OK;
-}
-
 static plb_status build(plb_model *model, const explain_flags *f, const char *name,
                         plb_graph **out) {
     const plb_zoo_options zoo = {.batch = f->batch, .size = f->size, .classes = f->classes};
@@ -137,7 +133,7 @@ static plb_status time_ops(plb_explained *e) {
     e->ops = plb_alloc_array((size_t)e->n_ops + 1, sizeof *e->ops);
     if (!e->ops) return plb_fail(PLB_ENOMEM, "out of memory for the times of ops");
     for (int run = 0; run <= e->runs; run++) {
-        PLB_TRY(stop_if_asked());
+        PLB_TRY(plb_cli_go_on());
         plb_plan_reset_times(e->plan);
         int64_t begin = plb_now_ns();
         PLB_TRY(plb_plan_run(e->plan));

@@ -90,7 +90,9 @@ static plb_status run_export_onnx(plb_call *call) {
     PLB_TRY(check(name, f));
     if (!f->output) return plb_fail(PLB_EINVAL, "expected --output F.onnx");
     plb_status status = build(name, f, &m);
+    if (!status) status = plb_cli_go_on();
     if (!status) status = plb_onnx_digest(m.graph, &digest);
+    if (!status) status = plb_cli_go_on();
     if (!status) status = plb_onnx_write(m.graph, f->output, f->external, &written);
     if (!status) status = tell(name, f->output, digest, &written, call->json);
     plb_cli_onnx_free(&m);

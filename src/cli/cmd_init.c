@@ -73,6 +73,7 @@ static plb_status run_init(plb_call *call) {
     plb_status status;
     PLB_TRY_OUT(plb_zoo_build_infer(model, call->operands[0], &options));
     PLB_TRY_OUT(plb_model_init(model, (uint64_t)f->seed));
+    PLB_TRY_OUT(plb_cli_go_on());
     PLB_TRY_OUT(plb_weights_write(f->save, model));
     status = report(call, model);
 out:

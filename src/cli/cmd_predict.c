@@ -255,7 +255,7 @@ static plb_status run_batches(predict *p) {
     p->scratch = plb_alloc_array((size_t)p->classes, sizeof *p->scratch);
     if (!p->index || !p->probability || !p->scratch) return no_memory();
     for (p->first = 0; p->first < p->n_files; p->first += p->batch) {
-        if (plb_cli_interrupted()) return plb_fail(PLB_ECANCELLED, "interrupted");
+        PLB_TRY(plb_cli_go_on());
         int64_t left = p->n_files - p->first, count = left < p->batch ? left : p->batch;
         plb_tensor logits;
         PLB_TRY(plb_thread_for(count, p->threads, load_picture, p));

@@ -151,7 +151,8 @@ static plb_status run_command(job *j) {
                                          .cupti = getenv("PLUMB_PROBE_CUPTI"),
                                          .ranges = f->ranges,
                                          .preload = true,
-                                         .sample_ms = f->sample_ms};
+                                         .sample_ms = f->sample_ms,
+                                         .interrupted = plb_cli_interrupted};
     PLB_TRY(plb_command_run(&options, j->command, &j->run));
     return j->run.started ? PLB_OK : plb_fail(PLB_EINVAL, "%s", j->run.error_text);
 }

@@ -9,8 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <dirent.h>
-
 #include "base/core/status.h"
 #include "base/folder.h"
 #include "bench/bench.h"
@@ -125,20 +123,6 @@ static plb_status make_scene(scene *s) {
     return PLB_OK;
 }
 
-// All that was put there: files and two levels of folders.
-static void remove_folder(const char *folder, int depth) {
-    char path[PATH_BYTES];
-    DIR *list = opendir(folder);
-    const struct dirent *entry;
-    while (list && (entry = readdir(list))) {
-        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
-        snprintf(path, sizeof path, "%.2000s/%.250s", folder, entry->d_name);
-        if (unlink(path) != 0 && depth > 0) remove_folder(path, depth - 1);
-    }
-    if (list) closedir(list);
-    rmdir(folder);
-}
-
 // ---------------------------------------------------------------------------- rounds
 typedef struct tally {
     int verdict[4];
@@ -163,6 +147,7 @@ static plb_status measure(const scene *s, const selftest_flags *f, const char **
         .no_audit = true, // our own worker, whose honesty is not in question here
         .store = s->store,
         .command = "plumb selftest",
+        .interrupted = plb_cli_stop,
     };
     plb_bench *bench = NULL;
     plb_status status = plb_bench_new(&options, &bench);
@@ -215,10 +200,7 @@ static plb_status run_rounds(const selftest_flags *f, plb_arena *arena, findings
     plb_status status = PLB_OK;
     PLB_TRY_OUT(make_scene(&s));
     for (int64_t round = -LEARNING; round < f->rounds; round++) {
-        if (plb_cli_interrupted()) {
-            status = plb_fail(PLB_ECANCELLED, "interrupted");
-            goto out;
-        }
+        PLB_TRY_OUT(plb_cli_go_on());
         PLB_TRY_OUT(measure(&s, f, &out->warning, arena));
         if (round < 0) continue; // the history that verdicts stand on
         PLB_TRY_OUT(judge(&s, twin_b, &out->equal));
@@ -227,7 +209,10 @@ static plb_status run_rounds(const selftest_flags *f, plb_arena *arena, findings
                  out->equal.ratio[round], out->planted.ratio[round]);
     }
 out:
-    if (s.folder[0]) remove_folder(s.folder, 2);
+    if (s.folder[0]) {
+        plb_status removed = plb_folder_remove(s.folder);
+        if (!status) status = removed;
+    }
     return status;
 }
 
@@ -321,6 +306,7 @@ static plb_status run_selftest(plb_call *call) {
     if (!o->no_lock) PLB_TRY_OUT(plb_measure_lock());
     plb_clock_measure(&f.clock);
     f.clock_fine = plb_spin_check_clock(f.spin);
+    PLB_TRY_OUT(plb_cli_go_on());
     if (o->rounds) PLB_TRY_OUT(run_rounds(o, arena, &f));
     if (!f.clock_fine || wrong_among_equals(&f) || wrong_of_planted(&f, o->planted))
         call->exit_code = PLB_EXIT_NEGATIVE;

@@ -116,11 +116,6 @@ static void show(void *context, const plb_study_event *e) {
     }
 }
 
-static bool interrupted(void *context) {
-    (void)context;
-    return plb_cli_interrupted();
-}
-
 // ---------------------------------------------------------------------------- the end
 static void told(void *context, const char *path) {
     (void)context;
@@ -272,7 +267,7 @@ static plb_status run_study(plb_call *call) {
     char revision[PLB_GIT_BYTES];
     plb_spec_options spec_options = {.quick = f->quick, .set = f->set, .devices = f->device};
     plb_study_options options = {
-        .store = f->db, .quick = f->quick, .time_s = f->time, .interrupted = interrupted};
+        .store = f->db, .quick = f->quick, .time_s = f->time, .interrupted = plb_cli_stop};
     plb_study_spec spec;
     plb_study *study = NULL;
     plb_status status;

@@ -314,11 +314,6 @@ static plb_status build_eval(void *context, plb_model *model, const char *progra
     return plb_zoo_build_eval(model, s->from.name, &s->zoo);
 }
 
-static bool stop(void *context) {
-    (void)context;
-    return plb_cli_interrupted();
-}
-
 static void show_batch(void *context, const plb_train_event *event) {
     (void)context;
     plb_train_show_progress(event);
@@ -350,7 +345,7 @@ static plb_status train(session *s) {
                                  .test_set = s->test_set,
                                  .pixels = s->zoo.pixels != NULL};
     const plb_train_callbacks callbacks = {
-        .context = s, .stop = stop, .batch = show_batch, .epoch = show_epoch};
+        .context = s, .stop = plb_cli_stop, .batch = show_batch, .epoch = show_epoch};
     s->report = (plb_train_report){.options = o,
                                    .result = &s->result,
                                    .train_count = limited(s->train_set, o->limit),

@@ -175,7 +175,8 @@ plb_status plb_cli_onnx_predict(const char *path, const char *dims, char **paths
     if (!status) status = plb_plan_new(a.m.graph, &o, &a.plan);
     if (!status) status = read_arrays(&a, paths, n);
     for (int64_t k = 0; !status && k < (a.runs ? a.runs : 1); k++) {
-        status = plb_cli_interrupted() ? plb_fail(PLB_ECANCELLED, "interrupted") : run_one(&a, k);
+        status = plb_cli_go_on();
+        if (!status) status = run_one(&a, k);
     }
     if (!status && save) status = save_outputs(&a, save);
     if (!status && as_json)

@@ -107,6 +107,15 @@ bool plb_cli_interrupted(void) {
     return interrupted;
 }
 
+bool plb_cli_stop(void *context) {
+    (void)context;
+    return interrupted;
+}
+
+plb_status plb_cli_go_on(void) {
+    return interrupted ? plb_fail(PLB_ECANCELLED, "interrupted") : PLB_OK;
+}
+
 plb_status plb_cli_check_writable(const char *flag, const char *path) {
     plb_status status = path ? plb_atomic_check(path) : PLB_OK;
     return status ? plb_fail_context(status, "--%s", flag) : PLB_OK;

@@ -246,8 +246,8 @@ static bool was_asked(const plb_profile *p, int total) {
 
 static void print_empty(const plb_profile_report *r) {
     char why[320] = "";
-    plb_print("\nNo work on a CUDA device was seen");
-    plb_print(plb_profile_empty(r, why, sizeof why) ? ": %s\n" : "%s\n", why);
+    const bool known = plb_profile_empty(r, why, sizeof why);
+    plb_print("\nNo work on a CUDA device was seen%s%s\n", known ? ": " : "", known ? why : "");
 }
 
 static void print_steps(const plb_profile_report *r) {

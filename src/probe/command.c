@@ -45,6 +45,7 @@ _Noreturn static void become(const plb_command_options *o, char *const *argv, co
     char byte;
     close(go[1]); // or its end would never be seen
     if (read(go[0], &byte, 1) < 0) _exit(127);
+    signal(SIGINT, SIG_DFL), signal(SIGQUIT, SIG_DFL); // what is pending is the program's
     sigprocmask(SIG_SETMASK, mask, NULL);
     int code = ENOMEM;
     if (set_environment(o)) {
@@ -119,6 +120,15 @@ static void watch(const plb_command_options *o, pid_t pid, const sigset_t *signa
     while (wait4(pid, status, 0, &out->use) < 0 && errno == EINTR) continue;
 }
 
+// Ctrl-C that came before there was a program. It holds such signals back until it may go, so that
+// one which came to both counts once.
+static void hand_on_pending(pid_t pid) {
+    sigset_t pending;
+    if (sigpending(&pending)) return;
+    if (sigismember(&pending, SIGINT) == 1) kill(pid, SIGINT);
+    if (sigismember(&pending, SIGQUIT) == 1) kill(pid, SIGQUIT);
+}
+
 static plb_status run(const plb_command_options *o, char *const *argv, const sigset_t *signals,
                       const sigset_t *before, plb_command_result *out) {
     int go[2], failed[2], code = 0, status = 0;
@@ -134,6 +144,7 @@ static plb_status run(const plb_command_options *o, char *const *argv, const sig
         close(go[1]), close(failed[0]);
         return plb_fail_errno("fork");
     }
+    hand_on_pending(pid);
     struct sigaction ignore = {.sa_handler = SIG_IGN}, interrupt, quit;
     sigaction(SIGINT, &ignore, &interrupt);
     sigaction(SIGQUIT, &ignore, &quit);
@@ -164,8 +175,12 @@ plb_status plb_command_run(const plb_command_options *o, char *const *argv,
     sigaddset(&signals, SIGCHLD);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGHUP);
-    sigprocmask(SIG_BLOCK, &signals, &before);
-    plb_status status = run(o, argv, &signals, &before, out);
+    sigset_t blocked = signals; // no Ctrl-C gets lost between us and the program
+    sigaddset(&blocked, SIGINT);
+    sigaddset(&blocked, SIGQUIT);
+    sigprocmask(SIG_BLOCK, &blocked, &before);
+    plb_status status = o->interrupted && o->interrupted() ? plb_fail(PLB_ECANCELLED, "interrupted")
+                                                           : run(o, argv, &signals, &before, out);
     sigprocmask(SIG_SETMASK, &before, NULL);
     return status;
 }

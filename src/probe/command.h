@@ -26,6 +26,7 @@ typedef struct plb_command_options {
     bool ranges;         // let NVTX find the probe
     bool preload;        // load the probe before all others: it then sees other profilers come
     int64_t sample_ms;   // between two looks at threads and cards
+    bool (*interrupted)(void); // NULL, or asked before the program starts
 } plb_command_options;
 
 typedef struct plb_command_thread {
@@ -78,6 +79,7 @@ typedef struct plb_command_result {
 
 // Runs argv[0] with its arguments and waits for its end. Ctrl-C goes to the program alone, which
 // decides; a signal to end that only we get is handed on.
+// PLB_ECANCELLED: it never ran.
 PLB_MUST_USE plb_status plb_command_run(const plb_command_options *options, char *const *argv,
                                         plb_command_result *out);
 

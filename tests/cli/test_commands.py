@@ -349,11 +349,16 @@ def test_explain_writes_beside_json():
     expect_refusal(plumb(*many, "--plot", "--json"), "--plot prints no JSON")
 
 
-def catches_interrupt(pid):
-    """Whether the process has its handler for Ctrl-C."""
+def minds_interrupt(pid):
+    """Whether the process is plumb by now, and catches Ctrl-C, or leaves it to what it runs."""
+    try:
+        if os.path.realpath(f"/proc/{pid}/exe") != os.path.realpath(PLUMB):
+            return False
+    except FileNotFoundError:
+        return True  # it has ended
     for line in pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
-        if line.startswith("SigCgt:"):
-            return bool(int(line.split()[1], 16) & 1 << signal.SIGINT - 1)
+        if line.startswith(("SigCgt:", "SigIgn:")) and int(line.split()[1], 16) & 1 << 1:
+            return True
     return False
 
 
@@ -364,7 +369,7 @@ def test_explain_stops_when_told():
             run = subprocess.Popen([PLUMB, "explain", "mnist_cnn", "--batch", "16", "--runs",
                                     "100000"], cwd=folder, env=env, text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            while not catches_interrupt(run.pid):
+            while not minds_interrupt(run.pid):
                 time.sleep(0.01)
             time.sleep(wait)
             run.send_signal(signal.SIGINT)
@@ -374,6 +379,35 @@ def test_explain_stops_when_told():
             assert os.listdir(folder) == []
             left = [p for p in pathlib.Path(cache).rglob("*") if p.is_file()]
             assert all(p.name == "kernels" for p in left), left
+
+
+def test_one_interrupt_ends_what_takes_long():
+    """Wherever it comes: at once in the beginning, and in the middle of the work."""
+    with tempfile.TemporaryDirectory() as folder:
+        env = {**os.environ, "TMPDIR": folder, "XDG_CACHE_HOME": folder + "/c"}
+        for words, waits in ((["profile", "--host-only", "--", "sleep", "60"], (0, 0.3)),
+                             (["selftest", "--no-lock"], (0, 0.8)),
+                             (["init", "resnet50", "--save", folder + "/w"], (0,)),
+                             (["export-onnx", "resnet50", "--output", folder + "/w.onnx"], (0,))):
+            for wait in waits:
+                run = subprocess.Popen([PLUMB, *words], env=env, text=True, cwd=folder,
+                                       start_new_session=True, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE)
+                while not minds_interrupt(run.pid):
+                    time.sleep(0.002)
+                time.sleep(wait)
+                os.killpg(run.pid, signal.SIGINT) # as a terminal does
+                _, err = run.communicate(timeout=30)
+                if words[0] == "export-onnx" and run.returncode == 3:
+                    continue # a build without ONNX
+                assert run.returncode == 130, (words, wait, run.returncode, err)
+                assert [f for f in os.listdir(folder) if f != "c"] == [], os.listdir(folder)
+
+
+def test_profile_of_the_host_alone():
+    run = plumb("profile", "--host-only", "--", "true")
+    assert run.returncode == 0 and run.stderr == "", run.stderr
+    assert "No work on a CUDA device was seen" in run.stdout.splitlines(), run.stdout
 
 
 # ---------------------------------------------------------------------------- all
