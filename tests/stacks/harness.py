@@ -200,21 +200,39 @@ def cases_of(stack, make_worker, cases, **changed):
     return test
 
 
-def run_all(tests):
-    """Runs functions of a folder; prints what each returns, and the closing line."""
-    failed = skipped = 0
-    for name, test in tests:
-        begin = time.monotonic()
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                print(f"{name}: {test(folder) or 'ok'} ({time.monotonic() - begin:.1f} s)",
-                      flush=True)
-            except Exception as reason:  # pylint: disable=broad-except
-                failed += 1
-                text = f"{type(reason).__name__}: {reason}"
-                print(f"FAILED  {name}: {text[:3000]}", flush=True)
-                if not isinstance(reason, AssertionError) or not str(reason):
-                    import traceback
-                    traceback.print_exc()
-    print(f"{len(tests) - failed} passed, {failed} failed, {skipped} skipped")
-    return failed != 0
+def run_one(name, test):
+    """Runs a function of a folder; prints what it returns. Whether it passed."""
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            print(f"{name}: {test(folder) or 'ok'} ({time.monotonic() - begin:.1f} s)", flush=True)
+            return True
+        except Exception as reason:  # pylint: disable=broad-except
+            text = f"{type(reason).__name__}: {reason}"
+            print(f"FAILED  {name}: {text[:3000]}", flush=True)
+            if not isinstance(reason, AssertionError) or not str(reason):
+                import traceback
+                traceback.print_exc()
+            return False
+
+
+SHARED = []  # what forked processes find: tests are functions that cannot be sent to them
+
+
+def run_shared(index):
+    import torch
+    torch.set_num_threads(1)
+    return run_one(*SHARED[index])
+
+
+def run_all(tests, jobs=1):
+    """Runs all, `jobs` at a time in processes of their own; prints the closing line."""
+    if jobs == 1:
+        passed = [run_one(name, test) for name, test in tests]
+    else:
+        import multiprocessing
+        SHARED[:] = tests
+        with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
+            passed = pool.map(run_shared, range(len(tests)), chunksize=1)
+    print(f"{sum(passed)} passed, {len(tests) - sum(passed)} failed, 0 skipped")
+    return not all(passed)

@@ -273,9 +273,10 @@ def test_end_of_stream(folder):
 
 
 CHOSEN = os.environ.get("PLB_STACKS_TESTS", "")
-TESTS = [("torch-eager", cases_of("torch-eager", EAGER)),
+# The longest first: two run at a time, each worker with one thread.
+TESTS = [("torch-compile", cases_of("torch-compile", COMPILE)),
+         ("torch-eager", cases_of("torch-eager", EAGER)),
          ("torch-script", cases_of("torch-script", SCRIPT)),
-         ("torch-compile", cases_of("torch-compile", COMPILE)),
          ("batches", test_batches), ("training goes on", test_training_goes_on),
          ("dropout", test_dropout), ("epoch", test_epoch), ("trace", test_trace),
          ("precisions", test_precisions), ("refusals", test_refusals),
@@ -283,4 +284,5 @@ TESTS = [("torch-eager", cases_of("torch-eager", EAGER)),
          ("end of stream", test_end_of_stream)]
 
 if __name__ == "__main__":
-    sys.exit(harness.run_all([t for t in TESTS if not CHOSEN or t[0] in CHOSEN.split(",")]))
+    chosen = [t for t in TESTS if not CHOSEN or t[0] in CHOSEN.split(",")]
+    sys.exit(harness.run_all(chosen, jobs=2))

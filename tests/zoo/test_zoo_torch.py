@@ -20,6 +20,7 @@ PLB_ZOO names the models to run, separated by commas; "all" are all of them. PLB
 runs them there, at level PLB_ZOO_LEVEL, and PyTorch on the same device.
 """
 import copy
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -257,6 +258,27 @@ def check_steps(optimizer, folder):
     return f"weights after ten steps {worst:.1e}"
 
 
+def run(test):
+    title, check, argument = test
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            print(f"{title}: {check(argument, folder)}", flush=True)
+            return True
+        except (Failure, subprocess.CalledProcessError) as reason:
+            print(f"FAILED  {title}: {reason}", flush=True)
+            return False
+
+
+def run_all(tests):
+    """Each test has one thread, so as many run at a time as there are processors; but one where they
+    share a device, and where models at full size in f64 would not fit into memory together."""
+    jobs = 1 if DEVICE == "cuda" or FULL else min(4, len(os.sched_getaffinity(0)))
+    if jobs == 1:
+        return [run(test) for test in tests]
+    with multiprocessing.get_context("fork").Pool(jobs, torch.set_num_threads, (1,)) as pool:
+        return pool.map(run, tests, chunksize=1)
+
+
 def main():
     chosen = os.environ.get("PLB_ZOO", "all" if FULL else "")
     names = DEFAULT + REST if chosen == "all" else chosen.split(",") if chosen else DEFAULT
@@ -265,16 +287,9 @@ def main():
     tests += [(f"first values of {name}", check_init, name) for name in names]
     if chosen in ("", "all"):
         tests += [(f"steps of {o}", check_steps, o) for o in OPTIMIZERS]
-    failed = 0
-    for title, check, argument in tests:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                print(f"{title}: {check(argument, folder)}", flush=True)
-            except (Failure, subprocess.CalledProcessError) as reason:
-                failed += 1
-                print(f"FAILED  {title}: {reason}", flush=True)
-    print(f"{len(tests) - failed} passed, {failed} failed, 0 skipped")
-    return failed != 0
+    passed = run_all(tests)
+    print(f"{sum(passed)} passed, {len(tests) - sum(passed)} failed, 0 skipped")
+    return not all(passed)
 
 
 if __name__ == "__main__":
