@@ -5,7 +5,11 @@
 set(PLB_CUDA "auto" CACHE STRING "the CUDA backend: auto, on or off")
 set_property(CACHE PLB_CUDA PROPERTY STRINGS auto on off)
 set(PLB_CUDA_ARCHS "80;90;100;120" CACHE STRING "compute capabilities to compile for")
+set(PLB_CUDA_READY "" CACHE PATH "fat binaries of these kernels that another build made")
 set(PLB_CUDA_MODE "${PLB_CUDA}")
+if(DEFINED ENV{PLUMB_CUDA_ARCHS}) # where nothing compiled here is run: one is enough
+  set(PLB_CUDA_ARCHS "$ENV{PLUMB_CUDA_ARCHS}")
+endif()
 if(DEFINED ENV{PLUMB_CUDA} AND "$ENV{PLUMB_CUDA}" MATCHES "^(auto|on|off)$")
   set(PLB_CUDA_MODE "$ENV{PLUMB_CUDA}")
 endif()
@@ -47,19 +51,36 @@ list(APPEND PLB_NVCC_FLAGS -gencode=arch=compute_${arch},code=compute_${arch})
 set(PLB_CUDA_BINARIES ${CMAKE_BINARY_DIR}/cuda)
 file(MAKE_DIRECTORY ${PLB_CUDA_BINARIES})
 file(GLOB PLB_CUDA_KERNELS CONFIGURE_DEPENDS src/engine/device/cuda/kernels/*.cu)
+file(GLOB PLB_CUDA_HEADERS src/engine/device/cuda/kernels/*.cuh)
+# Whether the other build has it, newer than what it is made of.
+function(plb_fatbin_is_ready source ready out)
+  set(${out} FALSE PARENT_SCOPE)
+  if(PLB_CUDA_READY AND EXISTS ${ready})
+    foreach(file ${source} ${PLB_CUDA_HEADERS})
+      if(${file} IS_NEWER_THAN ${ready})
+        return()
+      endif()
+    endforeach()
+    set(${out} TRUE PARENT_SCOPE)
+  endif()
+endfunction()
 set(PLB_CUDA_BYTES "")
 set(PLB_CUDA_DECLARED "")
 set(PLB_CUDA_LIST "")
 set(PLB_CUDA_FATBINS "")
 foreach(source ${PLB_CUDA_KERNELS})
   get_filename_component(name ${source} NAME_WE)
-  set(fatbin ${PLB_CUDA_BINARIES}/${name}.fatbin)
-  add_custom_command(
-    OUTPUT ${fatbin}
-    COMMAND ${PLB_NVCC} ${PLB_NVCC_FLAGS} -MD -MF ${fatbin}.d -MT ${fatbin} -fatbin -o ${fatbin}
-            ${source}
-    DEPENDS ${source} DEPFILE ${fatbin}.d
-    COMMENT "Compiling kernels/${name}.cu for ${PLB_CUDA_ARCHS}" VERBATIM)
+  set(fatbin ${PLB_CUDA_READY}/${name}.fatbin)
+  plb_fatbin_is_ready(${source} ${fatbin} ready)
+  if(NOT ready)
+    set(fatbin ${PLB_CUDA_BINARIES}/${name}.fatbin)
+    add_custom_command(
+      OUTPUT ${fatbin}
+      COMMAND ${PLB_NVCC} ${PLB_NVCC_FLAGS} -MD -MF ${fatbin}.d -MT ${fatbin} -fatbin -o ${fatbin}
+              ${source}
+      DEPENDS ${source} DEPFILE ${fatbin}.d
+      COMMENT "Compiling kernels/${name}.cu for ${PLB_CUDA_ARCHS}" VERBATIM)
+  endif()
   list(APPEND PLB_CUDA_FATBINS ${fatbin})
   string(APPEND PLB_CUDA_BYTES
          "__asm__(\".section .rodata\\n.balign 64\\nplb_fatbin_${name}:\\n\"\n"
