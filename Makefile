@@ -3,7 +3,7 @@
 #   make build      the release build alone: build/plumb
 #   make run        installs what is missing, builds, runs the main job
 #   make test       installs what is missing, builds, runs all checks and tests
-#   make test-full  the same with the long tests
+#   make test-full  the same with the long tests; again after an interruption: it goes on
 #   make bench      times whole models, one JSON line a case
 #   make dist       dist/plumb, a folder that runs wherever it is put, and its .tar.xz
 #   make install    into PREFIX (/usr/local), below DESTDIR if that is set
@@ -36,7 +36,8 @@ test test-full:
 	@tools/setup all
 	@$(MAKE) --no-print-directory configure
 	@cmake --build $(BUILD) -j $(JOBS)
-	@$(if $(filter test-full,$@),PLB_TEST_FULL=1 PLB_TEST_TIMEOUT_S=7200) tools/run_tests $(BUILD)
+	@$(if $(filter test-full,$@),PLB_TEST_FULL=1 PLB_TEST_TIMEOUT_S=7200) tools/run_tests $(BUILD) \
+	    $(if $(filter test-full,$@),--resume)
 
 bench: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target plumb_bench

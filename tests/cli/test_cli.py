@@ -40,6 +40,11 @@ def commands():
     return [line.split()[0] for line in listed.splitlines()]
 
 
+def flags_of(name):
+    """What the command's own help lists."""
+    return set(re.findall(r"^  (--[a-z0-9-]+)", plumb(name, "--help").stdout, re.MULTILINE))
+
+
 def test_help_and_version():
     expect(plumb("--help"), 0, "Usage: plumb COMMAND")
     expect(plumb("help"), 0, "Usage: plumb COMMAND")
@@ -174,23 +179,28 @@ def test_bash_completion_knows_the_tables():
     assert complete("doctor", "--j") == ["--json"]
     assert "doctor" in complete("help", "")
     for name in commands():
-        flags = set(re.findall(r"^  (--[a-z-]+)", plumb(name, "--help").stdout, re.MULTILINE))
-        assert set(complete(name, "--")) == flags, name
+        assert set(complete(name, "--")) == flags_of(name), name
 
 
 def test_zsh_completion_is_a_script():
     script = plumb("completion", "zsh").stdout
     assert script.startswith("#compdef plumb\n")
     for name in commands():
-        assert f"'{name}:" in script and f"    {name})\n" in script
+        assert f"'{name}:" in script
+        part = re.search(rf"^    {name}\)\n(.*?)^        ;;", script, re.MULTILINE | re.DOTALL)[1]
+        assert set(re.findall(r"^ +'(--[a-z0-9-]+)", part, re.MULTILINE)) == flags_of(name), name
     if shutil.which("zsh"):
         subprocess.run(["zsh", "-n", "-c", script], check=True)
 
 
 def test_manual_page_holds_every_command():
     page = plumb("manual").stdout
+    general = {"--help", "--json", "--verbose"}  # said once, for every command
     for name in commands():
-        assert f".SS plumb {name}" in page
+        part = re.search(rf"^\.SS plumb {name}\b(?!-)(.*?)(?=^\.S[SH]|\Z)", page,
+                         re.MULTILINE | re.DOTALL)[1].replace("\\-", "-")
+        found = set(re.findall(r"^\.TP\n\\fB(--[a-z0-9-]+)", part, re.MULTILINE))
+        assert found == flags_of(name) - general, (name, found ^ flags_of(name))
     if not shutil.which("groff"):
         raise Skip("groff is not installed")
     run = subprocess.run(["groff", "-man", "-Tutf8", "-ww"], input=page, stdout=subprocess.PIPE,
