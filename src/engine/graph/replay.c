@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Level replay: all steps of a plan, captured. On a device they are captured twice: as a line, one
-// after the other, and as branches, where each step waits only for those whose memory it reads or
-// overwrites, so that the gradients of weights, say, are computed beside those of values. Which is
-// faster is not known before both have run: the first replays take turns, and the faster one stays.
+// Level replay: all steps of a plan, captured. On a device they are captured in several forms: as
+// a line, one after the other; as branches, where each step waits only for those whose memory it
+// reads or overwrites, so that the gradients of weights, say, are computed beside those of values;
+// and as lanes, branches of which no more than a few run side by side. Which is fastest is not
+// known before all have run: the first replays take turns, and the fastest stays. Wide branches cost
+// the processor ten times as much to launch, as a driver feeds each stream by itself, so that lanes
+// are taken where both are about as fast.
 #include <stdio.h>
 #include <string.h>
 
@@ -11,10 +14,13 @@
 #include "base/core/status.h"
 #include "engine/graph/plan.h"
 
-enum { LINE, BRANCHES, FORMS, WARM = 2, ROUNDS = 4, TRIALS = FORMS * (WARM + ROUNDS) };
+enum { LINE, LANES, BRANCHES, FORMS, WARM = 2, ROUNDS = 4, TRIALS = FORMS * (WARM + ROUNDS) };
+enum { MOST_LANES = 4 };
+static const double worth = 0.995; // of the time of lanes: what wide branches must reach
+static const char *const form_names[FORMS] = {"a line", "lanes", "branches"};
 
 struct plb_replay {
-    plb_capture *form[FORMS]; // BRANCHES is NULL where there are none
+    plb_capture *form[FORMS]; // NULL where it says nothing new
     plb_event *begin[TRIALS], *end[TRIALS];
     int64_t host_ns[FORMS]; // least, of the processor for one launch
     int trials;             // made so far
@@ -179,11 +185,45 @@ static plb_status collect(const plb_plan *plan, branches *b, spans *s) {
     return PLB_OK;
 }
 
-// Whether anything may run beside another; false too where a launch waits for very many.
-static bool find_branches(branches *b, const spans *s) {
+// Puts launch `i` into a lane, whose last launch it waits for: the one where what it waits for
+// latest came last; else an empty one; else the one that has had nothing new for longest. False: it
+// would wait for very many. `added`: it waits for what it would not have waited for.
+static bool take_lane(branches *b, int i, int last[MOST_LANES], bool *added) {
+    int lane = -1;
+    for (int k = 0; k < MOST_LANES && b->n_after[i]; k++) {
+        if (last[k] == b->after[i][0]) lane = k;
+    }
+    for (int k = 0; k < MOST_LANES && lane < 0; k++) {
+        if (last[k] < 0) lane = k;
+    }
+    for (int k = 0; k < MOST_LANES && lane < 0; k++) {
+        bool oldest = true;
+        for (int j = 0; j < MOST_LANES; j++) oldest = oldest && last[k] <= last[j];
+        if (oldest) lane = k;
+    }
+    const int before = last[lane];
+    uint64_t *mine = b->behind + (size_t)i * b->row;
+    last[lane] = i;
+    if (before < 0 || mine[before / 64] >> (before % 64) & 1) return true;
+    if (b->n_after[i] == PLB_MARKS_MAX) return false;
+    b->after[i][b->n_after[i]++] = before;
+    const uint64_t *his = b->behind + (size_t)before * b->row;
+    for (size_t w = 0; w < b->row; w++) mine[w] |= his[w];
+    mine[before / 64] |= UINT64_C(1) << (before % 64);
+    *added = true;
+    return true;
+}
+
+// Whether anything may run beside another; false too where a launch waits for very many. With
+// `added`, as lanes: whether those have more order than branches need.
+static bool find_branches(branches *b, const spans *s, bool *added) {
     bool apart = false;
+    int last[MOST_LANES] = {-1, -1, -1, -1};
     for (int i = 0; i < b->n; i++) {
+        b->n_after[i] = 0;
+        memset(b->behind + (size_t)i * b->row, 0, b->row * sizeof *b->behind);
         if (!find_after(b, s, i)) return false;
+        if (added && !take_lane(b, i, last, added)) return false;
         apart |= i > 0 && !(b->n_after[i] == 1 && b->after[i][0] == i - 1);
     }
     return apart;
@@ -210,18 +250,23 @@ static plb_status make_events(const plb_plan *plan, plb_replay *r) {
 }
 
 // A plan that cannot be captured so is captured as a line alone.
+static plb_status capture_form(plb_plan *plan, plb_replay *r, branches *b, int form) {
+    plb_status status = capture(plan, record_branches, b, &r->form[form]);
+    if (!status || status == PLB_ENOMEM) return status;
+    plb_strbuf_printf(&plan->report, "replay: no %s: %s\n", form_names[form], plb_error_text());
+    return PLB_OK;
+}
+
 static plb_status capture_branches(plb_plan *plan, plb_replay *r) {
     branches b = {0};
     spans s = {0};
+    bool narrow = false;
     plb_status status = collect(plan, &b, &s);
-    if (!status && find_branches(&b, &s)) {
-        status = capture(plan, record_branches, &b, &r->form[BRANCHES]);
-        if (status && status != PLB_ENOMEM) {
-            plb_strbuf_printf(&plan->report, "replay: no branches: %s\n", plb_error_text());
-            status = PLB_OK;
-        }
-        if (!status && r->form[BRANCHES]) status = make_events(plan, r);
+    if (!status && find_branches(&b, &s, &narrow)) status = capture_form(plan, r, &b, LANES);
+    if (!status && (narrow || !r->form[LANES]) && find_branches(&b, &s, NULL)) {
+        status = capture_form(plan, r, &b, BRANCHES);
     }
+    if (!status && (r->form[LANES] || r->form[BRANCHES])) status = make_events(plan, r);
     branches_free(&b);
     plb_free(s.all);
     plb_free(s.first);
@@ -235,33 +280,54 @@ plb_status plb_replay_new(plb_plan *plan) {
     if (!r) return plb_fail(PLB_ENOMEM, "out of memory for a capture");
     PLB_TRY(capture(plan, record_line, NULL, &r->form[LINE]));
     if (plan->backend->capture_after) PLB_TRY(capture_branches(plan, r));
-    r->best = r->form[BRANCHES] ? -1 : LINE;
+    r->best = r->form[LANES] || r->form[BRANCHES] ? -1 : LINE;
+    return PLB_OK;
+}
+
+// The trials of a form are every FORMS-th, from its number on.
+static plb_status least_of(plb_plan *plan, const plb_replay *r, int form, int64_t *out_ns) {
+    *out_ns = INT64_MAX;
+    for (int i = FORMS * WARM + form; i < TRIALS && r->form[form]; i += FORMS) {
+        int64_t ns = 0;
+        PLB_TRY(plan->backend->elapsed_ns(r->begin[i], r->end[i], &ns));
+        if (ns < *out_ns) *out_ns = ns;
+    }
     return PLB_OK;
 }
 
 static plb_status decide(plb_plan *plan, plb_replay *r) {
-    int64_t least[FORMS] = {INT64_MAX, INT64_MAX};
-    for (int i = FORMS * WARM; i < TRIALS; i++) {
-        int64_t ns = 0;
-        PLB_TRY(plan->backend->elapsed_ns(r->begin[i], r->end[i], &ns));
-        if (ns < least[i % FORMS]) least[i % FORMS] = ns;
+    int64_t least[FORMS];
+    for (int f = 0; f < FORMS; f++) PLB_TRY(least_of(plan, r, f, &least[f]));
+    r->best = least[LANES] < least[LINE] ? LANES : LINE;
+    const double bound = (double)least[r->best] * (r->best == LANES ? worth : 1);
+    if ((double)least[BRANCHES] < bound) r->best = BRANCHES;
+    plb_strbuf_printf(&plan->report, "replay:");
+    for (int f = 0; f < FORMS; f++) {
+        if (!r->form[f]) continue;
+        plb_strbuf_printf(&plan->report, " %.1f us as %s%s, launched in %.1f us;",
+                          (double)least[f] / 1e3, form_names[f], f == r->best ? " (taken)" : "",
+                          (double)r->host_ns[f] / 1e3);
+        if (f == r->best) continue;
+        plan->backend->capture_free(r->form[f]);
+        r->form[f] = NULL;
     }
-    r->best = least[BRANCHES] < least[LINE] ? BRANCHES : LINE;
-    plan->backend->capture_free(r->form[1 - r->best]);
-    r->form[1 - r->best] = NULL;
-    plb_strbuf_printf(&plan->report,
-                      "replay: %.1f us as a line, %.1f us as branches; launched in %.1f and "
-                      "%.1f us\n",
-                      (double)least[LINE] / 1e3, (double)least[BRANCHES] / 1e3,
-                      (double)r->host_ns[LINE] / 1e3, (double)r->host_ns[BRANCHES] / 1e3);
+    plb_strbuf_printf(&plan->report, "\n");
     return PLB_OK;
+}
+
+// Past the last trial of a form that there is.
+static int last_trial(const plb_replay *r) {
+    int last = TRIALS;
+    while (!r->form[(last - 1) % FORMS]) last--;
+    return last;
 }
 
 plb_status plb_replay_run(plb_plan *plan) {
     plb_replay *r = plan->replay;
     const plb_backend *backend = plan->backend;
-    if (r->best < 0 && r->trials == TRIALS) PLB_TRY(decide(plan, r));
+    if (r->best < 0 && r->trials >= last_trial(r)) PLB_TRY(decide(plan, r));
     if (r->best >= 0) return backend->replay(plan->stream, r->form[r->best]);
+    while (!r->form[r->trials % FORMS]) r->trials++;
     int i = r->trials++;
     PLB_TRY(backend->record(plan->stream, r->begin[i]));
     int64_t *host_ns = &r->host_ns[i % FORMS], begin_ns = plb_now_ns();

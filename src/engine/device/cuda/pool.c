@@ -230,8 +230,9 @@ static bool is_side_by_side(const plb_query *q, const plb_pool_params *p) {
 }
 
 static const char *function_of(const plb_query *q, const plb_pool_params *p, bool wide) {
-    const int square = wide ? square_of(q, p) : 0;
-    if (square) return square == 2 ? "max_pool_2x2" : "max_pool_3x3";
+    const int square = square_of(q, p);
+    if (square == 2) return wide ? "max_pool_2x2" : "max_pool_2x2_one";
+    if (square && wide) return "max_pool_3x3";
     if (wide && is_usual_gradient(q, p)) return "max_pool_grad_3x3";
     if (is_side_by_side(q, p)) return wide ? "max_pool_grad_2x2_wide" : "max_pool_grad_2x2";
     return wide ? wide_name_of(q->op) : name_of(q->op);

@@ -569,6 +569,7 @@ __device__ static void mean_spread(const plb_operands &at, const plb_pool_params
     PLB_POOL_KERNEL(max_pool_wide_##dtype, (max_forward<T, width_of<T>::value>(at, p)))          \
     PLB_POOL_KERNEL(max_pool_##dtype, (max_forward<T, 1>(at, p)))                                \
     PLB_POOL_KERNEL(max_pool_2x2_##dtype, (max_square<T, width_of<T>::value, 2>(at, p)))         \
+    PLB_POOL_KERNEL(max_pool_2x2_one_##dtype, (max_square<T, 1, 2>(at, p)))                      \
     PLB_POOL_KERNEL(max_pool_3x3_##dtype, (max_square<T, width_of<T>::value, 3>(at, p)))         \
     PLB_POOL_KERNEL(spread_pool_wide_##dtype, (mean_spread<T, width_of<T>::value>(at, p)))       \
     PLB_POOL_KERNEL(spread_pool_##dtype, (mean_spread<T, 1>(at, p)))                             \
