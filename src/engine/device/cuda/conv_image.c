@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first convolution of a ResNet or DenseNet, 64 filters of 7x7 over three channels with stride
-// 2, on tensor cores (kernels/image.cu): in 16 bits, and in TF32 where that is allowed. The image is
-// read in whatever layout it has.
+// 2, on tensor cores (kernels/image.cu): in 16 bits, and in TF32 where that is allowed. The image
+// is read in whatever layout it has.
 #include <stdio.h>
 
 #include "base/core/alloc.h"
