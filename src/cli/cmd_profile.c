@@ -53,7 +53,7 @@ static const plb_flag flags[] = {
     {FLAG("cost-block", INT, block_ms), .value = "MS", .min = 10, .max = 60000, .fallback = "400",
      .help = "length of such a block"},
     {FLAG("counters", STRING, counters), .value = "LIST",
-     .help = "flops, cores, tensor, dram, l2: count in hardware; slow, and without times"},
+     .help = "flops, cores, tensor, dram, l2: count in hardware; slow"},
     {FLAG("trace", FILE, trace), .value = "FILE",
      .help = "write every record for ui.perfetto.dev, as Chrome's trace format"},
     {FLAG("trace-limit", INT, trace_mib), .value = "MIB", .min = 1, .max = 1 << 20,

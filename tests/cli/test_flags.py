@@ -21,7 +21,8 @@ OPERANDS = {"models": ["mnist_cnn"], "data": ["show", "mnist"], "stacks": ["add"
             "predict": ["mnist_cnn", "p.png", "--weights", "w"], "explain": ["mnist_cnn"],
             "bench": ["mnist_cnn"], "verify": ["mnist_cnn"], "study": ["levels"], "trace": ["p"],
             "show": ["1"], "export": ["1"], "import": ["f.json"],
-            "export-onnx": ["mnist_cnn", "--output", "/dev/null"], "compare": ["1", "2"]}
+            "export-onnx": ["mnist_cnn", "--output", "/dev/null"], "compare": ["1", "2"],
+            "profile": ["--", "true"]}
 NOT_NUMBERS = ["", "nan", "1e999", "1 "]
 # Of what is no number, by the word that stands for it.
 OTHERS = {"LIST": ["", ",", "x,,y", "-1", "99999999999999999999", "cpu\n", "a=b"],
@@ -74,7 +75,7 @@ def fault(command, name, value, env):
         if name == "dim":  # of a file; predict wants an array too
             more = {"predict": ["x.npy"], "export-onnx": ["--output", "/dev/null"]}
             operands = ["m.onnx", *more.get(command, [])]
-        run = plumb(command, *operands, f"--{name}={value}", env=env)
+        run = plumb(command, f"--{name}={value}", *operands, env=env)
     except subprocess.TimeoutExpired:
         return "began to work"
     line = run.stderr
@@ -82,7 +83,7 @@ def fault(command, name, value, env):
         return f"exit {run.returncode}: {line.strip()[-200:]}"
     if run.stdout or line.count("\n") != 1 or not line.startswith(f"plumb {command}: "):
         return f"said {run.stdout[:80]!r} {line[:200]!r}"
-    word = value.split(",")[0].replace("\n", "\\n")
+    word = value.split(",")[0].strip()
     if f"--{name}" not in line and f"{name} {word}" not in line:
         return f"does not name the flag: {line.strip()}"
     return None
