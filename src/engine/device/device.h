@@ -103,8 +103,8 @@ typedef struct plb_backend {
     void (*free)(plb_device *device, void *memory);
     PLB_MUST_USE plb_status (*copy)(plb_stream *stream, void *to, const void *from,
                                     size_t size_bytes);
-    // The same by a kernel, for a few bytes within the device or between it and memory of host_alloc:
-    // an engine for copies takes longer to begin than they do. NULL: there is none.
+    // The same by a kernel, for a few bytes within the device or between it and memory of
+    // host_alloc: an engine for copies takes longer to begin than they do. NULL: there is none.
     PLB_MUST_USE plb_status (*copy_near)(plb_stream *stream, void *to, const void *from,
                                          size_t size_bytes);
     // Zeroes, in order in the stream.

@@ -3,9 +3,9 @@
 // a line, one after the other; as branches, where each step waits only for those whose memory it
 // reads or overwrites, so that the gradients of weights, say, are computed beside those of values;
 // and as lanes, branches of which no more than a few run side by side. Which is fastest is not
-// known before all have run: the first replays take turns, and the fastest stays. Wide branches cost
-// the processor ten times as much to launch, as a driver feeds each stream by itself, so that lanes
-// are taken where both are about as fast.
+// known before all have run: the first replays take turns, and the fastest stays. Wide branches
+// cost the processor ten times as much to launch, as a driver feeds each stream by itself, so that
+// lanes are taken where both are about as fast.
 #include <stdio.h>
 #include <string.h>
 

@@ -81,9 +81,9 @@ void plb_cuda_cache_write(const char *name, const void *bytes, size_t size_bytes
 // toolkits, and in those of PyTorch's wheels. NULL when it is nowhere. Stays open.
 void *plb_cuda_open_library(const char *const *names);
 
-// Opens NVIDIA's libraries in the background, once a process, and starts them for `device` when there
-// is one; NULL: there will be none (preload.c). All three are called with the lock of device.c held;
-// `end` waits for what `begin` began.
+// Opens NVIDIA's libraries in the background, once a process, and starts them for `device` when
+// there is one; NULL: there will be none (preload.c). All three are called with the lock of
+// device.c held; `end` waits for what `begin` began.
 void plb_cuda_preload_begin(void);
 void plb_cuda_preload_start(plb_device *device);
 void plb_cuda_preload_end(void);
