@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// pad: an element of y is the one of x that the mode names. pad_grad: an element of dx adds up the elements of dy that were copied from it, in row-major
-// order, whatever strides both have.
+// pad: an element of y is the one of x that the mode names. pad_grad: an element of dx adds up the
+// elements of dy that were copied from it, in row-major order. Both whatever strides they have.
 #include "engine/device/cuda/kernels/pad.h"
 
 #include "engine/device/cuda/kernels/own.cuh"
