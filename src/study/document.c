@@ -17,7 +17,7 @@ static void say_head(const plb_run_row *run, const plb_results *r, plb_document 
     if (gmtime_r(&seconds, &tm)) strftime(when, sizeof when, "%Y-%m-%d %H:%M UTC", &tm);
     json_error_t error;
     json_t *machine = json_loads(run->machine, 0, &error);
-    const char *cpu = json_string_value(json_object_get(machine, "cpu"));
+    const char *cpu = json_string_value(json_object_get(machine, "cpu_model"));
     const json_t *card = json_array_get(json_object_get(machine, "gpus"), 0);
     const char *gpu =
         json_string_value(json_is_object(card) ? json_object_get(card, "name") : card);
@@ -50,7 +50,7 @@ static void say_deviations(const plb_results *r, plb_document *d) {
     for (size_t i = 0; i < r->spec.part_count; i++) {
         const plb_study_part *p = &r->spec.parts[i];
         if (p->kind != PLB_PART_TRAIN || !p->epochs) continue;
-        plb_section_say(section, "%s: %lld epoch%s and %zu seed%s%s.", p->title,
+        plb_section_say(section, "%s: %lld epoch%s and %zu seed%s%s.", plb_part_title(r, p),
                         (long long)p->epochs, p->epochs == 1 ? "" : "s", p->seeds.count,
                         p->seeds.count == 1 ? "" : "s",
                         p->train_samples ? ", on a part of the samples" : "");

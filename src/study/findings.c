@@ -207,28 +207,37 @@ static void conv_share(const finder *f) {
     }
 }
 
+// Ours for an item of another stack, of the same part, batch, size and threads. NULL: none.
+static const plb_result *ours_for(const finder *f, const plb_result *other) {
+    static const char *const stacks[] = {"plumb-replay", "plumb-plan"};
+    const plb_result *ours = NULL;
+    for (int k = 0; k < 2 && !ours; k++)
+        ours = find(f, (wanted){.part = other->part,
+                                .model = other->model,
+                                .stack = stacks[k],
+                                .device = other->device,
+                                .task = other->task,
+                                .region = other->region,
+                                .threads = other->threads,
+                                .batch = other->batch,
+                                .size = other->size});
+    return ours;
+}
+
 static void table1(const finder *f) {
     static const char *const models[] = {"alexnet", "vgg19", "resnet50", "mobilenet_v2",
                                          "resnet18"};
+    static const char *const devices[] = {"cuda", "cpu"};
     for (int k = 0; k < 5; k++) {
         const plb_result *torch = NULL, *ours = NULL;
-        static const char *const devices[] = {"cuda", "cpu"};
         for (int d = 0; d < 2 && !ours; d++) {
             torch = find(f, (wanted){.model = models[k],
                                      .stack = "torch-eager",
                                      .task = "train",
                                      .device = devices[d]});
-            ours = find(f, (wanted){.model = models[k],
-                                    .stack = "plumb-replay",
-                                    .task = "train",
-                                    .device = devices[d]});
-            if (!ours)
-                ours = find(f, (wanted){.model = models[k],
-                                        .stack = "plumb-plan",
-                                        .task = "train",
-                                        .device = devices[d]});
+            ours = torch ? ours_for(f, torch) : NULL;
         }
-        if (!torch || !ours) continue;
+        if (!ours) continue;
         SAY(f, OPEN,
             "Table 1's throughputs are of another paper, on another machine. Here %s on %s, batch "
             "%lld at %lld: torch-eager %.3g samples/s, %s %.3g.",
@@ -420,8 +429,8 @@ static void initialisation(const finder *f) {
             "PyTorch initialises weights silently, and others differ. The rule is Kaiming's "
             "uniform one with a = sqrt(5): its bound is 1/sqrt(fan in), easily mistaken for "
             "1/fan in. Here all stacks read one file of weights: before the first step the test "
-            "losses of %d trainings on %s lie between %.6f and %.6f.",
-            count, part->data, least, most);
+            "losses of %d trainings (%s) lie between %.6f and %.6f.",
+            count, plb_part_title(f->r, part), least, most);
         return;
     }
     SAY(f, OPEN, "PyTorch initialises silently: fewer than two stacks trained here.");
@@ -455,10 +464,10 @@ static void c_accuracy(const finder *f) {
         bool equal = fabs(a.mean - b.mean) <= noise || b.mean > a.mean;
         all_equal = all_equal && equal;
         SAY(f, equal ? REFUTED : REPRODUCED,
-            "The C level trains to a poorer accuracy. On %s (%s), after %d epoch%s: torch-eager "
+            "The C level trains to a poorer accuracy. %s (%s), after %d epoch%s: torch-eager "
             "%.1f %% (%.1f to %.1f), %s %.1f %% (%.1f to %.1f), %d and %d seeds; always the "
             "commonest class: %.1f %%.",
-            torch->first->data, torch->first->model, plb_result_epochs(torch->first),
+            plb_part_title(f->r, part), torch->first->model, plb_result_epochs(torch->first),
             plb_result_epochs(torch->first) == 1 ? "" : "s", 100 * a.mean, 100 * a.low,
             100 * a.high, ours->first->stack, 100 * b.mean, 100 * b.low, 100 * b.high, torch->count,
             ours->count, 100 * plb_result_number(torch->first, "majority"));

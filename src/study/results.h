@@ -53,6 +53,8 @@ typedef struct plb_band {
 } plb_band;
 plb_band plb_pool_epoch(const plb_pool *pool, int e, const char *key);
 
+// A part's title, with its stand-in where that was taken; lives as long as the results.
+const char *plb_part_title(const plb_results *results, const plb_study_part *part);
 // "plumb-plan", with device and threads where the part has several of them.
 const char *plb_result_label(const plb_results *results, const plb_result *item, plb_arena *arena);
 

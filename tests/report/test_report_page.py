@@ -160,6 +160,8 @@ def test_run(page, folder, db):
         page.open(f"file://{folder}/run.html", width=width, dark=dark)
         names = [f["name"] for f in check_figures(page)]
         keep(page, f"run-{width}{'-dark' if dark else ''}")
+    page.open(f"file://{folder}/run.html", width=800, media="print")
+    assert page.run("document.documentElement.scrollWidth") <= 800  # paper cuts off the rest
     for kind in ("levels-", "surface-", "over-batch-", "over-threads-", "before", "memory",
                  "warm-up-", "history-"):
         assert any(name.startswith(kind) for name in names), (kind, names)

@@ -12,12 +12,13 @@
 
 static const char text[] = "name: tiny\n"
                            "title: A tiny study\n"
-                           "findings: [c_accuracy, order_of_magnitude, cpu_threads]\n"
+                           "findings: [c_accuracy, order_of_magnitude, cpu_threads, table1]\n"
                            "parts:\n"
                            "  - name: train\n"
                            "    kind: train\n"
                            "    models: mnist_cnn\n"
                            "    data: digits\n"
+                           "    stand_in: shapes\n"
                            "    stacks: [torch-eager, plumb-plan]\n"
                            "    devices: cpu\n"
                            "    threads: [1..4, all]\n"
@@ -55,7 +56,7 @@ static void a_file_becomes_parts(void) {
     plb_study_spec spec;
     plb_spec_options options = {0};
     CHECK_OK(parse(text, &options, &spec));
-    CHECK(!strcmp(spec.name, "tiny") && spec.part_count == 3 && spec.findings.count == 3);
+    CHECK(!strcmp(spec.name, "tiny") && spec.part_count == 3 && spec.findings.count == 4);
     const plb_study_part *train = &spec.parts[0], *sizes = &spec.parts[1];
     CHECK(train->kind == PLB_PART_TRAIN && !strcmp(train->data, "digits") && train->epochs == 1);
     CHECK(train->threads.count == 4 && train->threads.value[2] == 4 &&
@@ -93,21 +94,21 @@ static void mistakes_are_named_with_line_and_key(void) {
     static const struct {
         const char *from, *to, *words;
     } cases[] = {
-        {"seeds: [1", "seedz: [1", "tiny.yaml, line 12: no key seedz; did you mean seeds?"},
+        {"seeds: [1", "seedz: [1", "tiny.yaml, line 13: no key seedz; did you mean seeds?"},
         {"title:", "titel:", "tiny.yaml, line 2: no key titel; did you mean title?"},
-        {"lr: 0.05", "lr: fast", "tiny.yaml, line 14: lr: expected a number, found fast"},
-        {"batch: 64", "batch: 0", "tiny.yaml, line 13: batch: expected batches from 1, found 0"},
-        {"batch: 64", "batch: -3", "line 13: batch: expected a whole number from 0, found -3"},
-        {"kind: sweep", "kind: swoop", "line 16: kind: expected train or sweep, found swoop"},
+        {"lr: 0.05", "lr: fast", "tiny.yaml, line 15: lr: expected a number, found fast"},
+        {"batch: 64", "batch: 0", "tiny.yaml, line 14: batch: expected batches from 1, found 0"},
+        {"batch: 64", "batch: -3", "line 14: batch: expected a whole number from 0, found -3"},
+        {"kind: sweep", "kind: swoop", "line 17: kind: expected train or sweep, found swoop"},
         {"    data: digits\n", "", "line 5: the part train has no data"},
-        {"    size: 8..32\n", "", "line 15: the part sizes has no size"},
-        {"stacks: [torch-eager, plumb-plan]", "stacks: {a: b}", "line 9: stacks: expected a list"},
+        {"    size: 8..32\n", "", "line 16: the part sizes has no size"},
+        {"stacks: [torch-eager, plumb-plan]", "stacks: {a: b}", "line 10: stacks: expected a list"},
         {"name: tiny", "name: [tiny", "tiny.yaml, line 2: YAML: "},
         {"[c_accuracy,", "[c_acuracy,",
          "tiny.yaml: findings: there is no c_acuracy; did you mean c_accuracy?"},
-        {"seeds: 7", "seeds: 7\n      seeds: 8", "line 33: the key seeds is there twice"},
+        {"seeds: 7", "seeds: 7\n      seeds: 8", "line 34: the key seeds is there twice"},
         {"    - name: train\n      seeds: 7", "    - name: trian\n      seeds: 7",
-         "line 31: there is no trian to change"},
+         "line 32: there is no trian to change"},
     };
     plb_study_spec spec;
     plb_spec_options options = {.quick = true};
@@ -306,6 +307,51 @@ static void cells_are_compared_within_their_part(void) {
     close_store();
 }
 
+static void put_throughput(const char *stack, int batch, double median_ns) {
+    char keys[400], results[100];
+    snprintf(keys, sizeof keys,
+             "{\"kind\":\"sweep\",\"model\":\"resnet18\",\"stack\":\"%s\",\"device\":\"cpu\","
+             "\"threads\":2,\"batch\":%d,\"task\":\"train\",\"size\":8,\"region\":\"latency\"}",
+             stack, batch);
+    snprintf(results, sizeof results, "{\"median_ns\":%g}", median_ns);
+    const plb_study_item_row row = {"again", keys, "ok", NULL, results};
+    CHECK_OK(plb_store_put_item(store, run, &row));
+}
+
+static void throughputs_are_of_equal_work(void) {
+    open_store();
+    put_throughput("torch-eager", 2, 1e9), put_throughput("plumb-plan", 64, 1e9);
+    char *said = page();
+    CHECK_SAY(!strstr(said, "Table 1's throughputs"), "%s", said); // nothing to set beside it
+    plb_free(said);
+    put_throughput("plumb-plan", 2, 5e8);
+    said = page();
+    CHECK_PAGE("batch 2 at 8: torch-eager 2 samples/s, plumb-plan 4.");
+    plb_free(said);
+    close_store();
+}
+
+static void a_stand_in_is_named_with_its_part(void) {
+    open_store();
+    char results[] = "{\"train_samples\":640,\"test_samples\":100,\"size\":28,\"majority\":0.11,"
+                     "\"data_note\":\"stand-in: shapes, digits being missing\",\"epochs\":[{},"
+                     "{\"test_accuracy\":0.5,\"train_s\":1}],\"steps\":[]}";
+    for (int k = 0; k < 2; k++) {
+        char keys[300];
+        snprintf(keys, sizeof keys,
+                 "{\"kind\":\"train\",\"model\":\"mnist_cnn\",\"stack\":\"%s\",\"device\":"
+                 "\"cpu\",\"threads\":1,\"batch\":64,\"data\":\"digits\",\"seed\":1}",
+                 k ? "plumb-plan" : "torch-eager");
+        const plb_study_item_row row = {"train", keys, "ok", NULL, results};
+        CHECK_OK(plb_store_put_item(store, run, &row));
+    }
+    char *said = page();
+    CHECK_PAGE("## train (stand-in: shapes)");
+    CHECK_PAGE("to a poorer accuracy. train (stand-in: shapes) (mnist");
+    plb_free(said);
+    close_store();
+}
+
 static void an_empty_study_has_a_page(void) {
     open_store();
     char *said = page();
@@ -326,6 +372,8 @@ static const check_test tests[] = {
     {"findings_follow_the_numbers", findings_follow_the_numbers},
     {"other_numbers_give_other_findings", other_numbers_give_other_findings},
     {"cells_are_compared_within_their_part", cells_are_compared_within_their_part},
+    {"throughputs_are_of_equal_work", throughputs_are_of_equal_work},
+    {"a_stand_in_is_named_with_its_part", a_stand_in_is_named_with_its_part},
     {"an_empty_study_has_a_page", an_empty_study_has_a_page},
 };
 CHECK_MAIN(tests)
