@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/core/alloc.h"
 #include "base/core/status.h"
@@ -14,15 +15,22 @@
 #include "bench/transfer.h"
 #include "cli/cli.h"
 #include "cli/stored.h"
+#include "report/terminal.h"
+#include "report/write.h"
 #include "store/profile.h"
+#include "study/document.h"
 
 typedef struct show_flags {
     const char *db;
-    bool samples;
+    bool plot, samples;
 } show_flags;
 
 static const plb_flag flags[] = {
     PLB_FLAG_DB(offsetof(show_flags, db)),
+    {.name = "plot",
+     .kind = PLB_FLAG_SWITCH,
+     .offset = offsetof(show_flags, plot),
+     .help = "of a run: its figures, as plots"},
     {.name = "samples",
      .kind = PLB_FLAG_SWITCH,
      .offset = offsetof(show_flags, samples),
@@ -236,6 +244,20 @@ static plb_status json_run(plb_store *store, const char *word, const plb_selecto
     return status;
 }
 
+// The report of the run, as `plumb report --plot` prints it.
+static plb_status plot_run(plb_store *store, const plb_run_row *run) {
+    plb_document *document = NULL;
+    plb_strbuf text = {0};
+    plb_terminal terminal = plb_terminal_of(STDOUT_FILENO);
+    terminal.plots = true;
+    PLB_TRY(plb_study_run_document(store, run, &document));
+    plb_status status = plb_document_terminal(document, &terminal, &text);
+    if (!status) plb_print_text(&text);
+    plb_strbuf_free(&text);
+    plb_document_free(document);
+    return status;
+}
+
 static plb_status run_show(plb_call *call) {
     const show_flags *f = call->options;
     const char *word = call->operands[0];
@@ -246,7 +268,9 @@ static plb_status run_show(plb_call *call) {
     plb_status status;
     PLB_TRY_OUT(plb_stored_open(f->db, &store, &arena));
     PLB_TRY_OUT(plb_select_parse(store, word, &selector));
-    if (selector.kind == PLB_SELECT_STACK) {
+    if (f->plot && (call->json || f->samples || selector.kind == PLB_SELECT_CASE)) {
+        status = plb_fail(PLB_EINVAL, "--plot draws a run, without --json and --samples");
+    } else if (selector.kind == PLB_SELECT_STACK) {
         status = plb_fail(PLB_EINVAL, "%s: expected a run or a case, found a stack", word);
     } else if (call->json) {
         status = json_run(store, word, &selector, arena);
@@ -254,7 +278,7 @@ static plb_status run_show(plb_call *call) {
         status = show_case(store, selector.word, f->samples, arena);
     } else {
         status = plb_stored_run(store, word, arena, &run);
-        if (!status) status = show_run(store, &run, arena);
+        if (!status) status = f->plot ? plot_run(store, &run) : show_run(store, &run, arena);
     }
 out:
     plb_store_close(store);

@@ -238,6 +238,9 @@ def test_run_of_store(folder, _path):
     assert printed == str(folder / f"data/plumb/reports/run-{number}.html")
     files = json.loads(plumb("report", "small", "--db", db, "--json", env=environment))
     assert files["files"] == [printed] and files["document"] == "report"
+    plots = plumb("report", number, "--db", db, "--plot")
+    assert plumb("show", number, "--db", db, "--plot") == plots and "█" in plots
+    plumb("show", number, "--db", db, "--plot", "--json", code=2)
     cases = rows_of(plumb("report", number, "--db", db, "--format", "csv"))
     assert len(cases) == 19
     eager = next(r for r in cases if r["stack"] == "torch-eager" and r["batch"] == "8")
