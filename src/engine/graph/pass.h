@@ -32,6 +32,8 @@ PLB_MUST_USE plb_status plb_fold_constants(plb_graph **graph, int64_t most_eleme
 PLB_MUST_USE plb_status plb_pass_int8(plb_graph **graph, const plb_pass_context *context);
 // Inference: layer norms, GELUs, biases and attention that are spelt out in small ops.
 PLB_MUST_USE plb_status plb_pass_recognise(plb_graph **graph, const plb_pass_context *context);
+// Inference: permutations move towards others and cancel.
+PLB_MUST_USE plb_status plb_pass_permute(plb_graph **graph, const plb_pass_context *context);
 // Copies what a variable held where that is still needed after the variable is assigned.
 PLB_MUST_USE plb_status plb_pass_keep_old(plb_graph **graph, const plb_pass_context *context);
 // Inference: batch_norm_infer behind a convolution becomes part of its weights and bias.

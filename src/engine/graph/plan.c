@@ -28,6 +28,7 @@ static const pass_entry passes[] = {
     {.pass = plb_pass_int8, .fusion = true, .inference = true},
     {.pass = plb_pass_fold_constants, .fusion = true},
     {.pass = plb_pass_recognise, .fusion = true, .inference = true, .host = true},
+    {.pass = plb_pass_permute, .fusion = true, .inference = true, .host = true},
     {.pass = plb_pass_fold_norm, .fusion = true, .inference = true}, // in f32
     {.pass = plb_pass_autocast, .autocast = true},
     {.pass = plb_pass_fuse_norm_act, .fusion = true},
