@@ -30,8 +30,8 @@ typedef struct profile_flags {
     const char *graph_nodes, *trace, *save, *output, *window, *counters, *db, *label;
     int64_t trace_mib, sample_ms, block_ms, pid;
     double delay_s, limit_s;
-    const char *stack, *task, *device, *batch, *size, *dtype, *math, *autocast,
-        *threads; // of a case
+    // Of a case.
+    const char *stack, *task, *device, *batch, *size, *dtype, *math, *autocast, *threads, *dim;
     bool api, ranges, cost, strict, host_only;
 } profile_flags;
 
@@ -82,6 +82,8 @@ static const plb_flag flags[] = {
     {FLAG("autocast", STRING, autocast), .value = "T",
      .help = "with --stack: none, bf16, f16; default: none"},
     {FLAG("threads", STRING, threads), .value = "N", .help = "with --stack"},
+    {FLAG("dim", STRING, dim), .value = "NAME=N,...",
+     .help = "with --stack, of an ONNX file: numbers for extents that it names"},
     {FLAG("pid", INT, pid), .value = "N", .min = 0, .max = INT32_MAX, .fallback = "0",
      .help = "refused: profiles begin at the start"},
 };
@@ -246,6 +248,7 @@ static plb_status run_case(plb_call *call) {
                                         .math = f->math ? f->math : "f32",
                                         .autocast = f->autocast ? f->autocast : "none",
                                         .threads = f->threads,
+                                        .dim = f->dim,
                                         .timeout = 900,
                                         .proof_time = 60};
     if (f->api || f->ranges || f->cost || f->trace || f->save || f->counters || f->output ||
@@ -272,9 +275,9 @@ static plb_status refuse_running(int64_t pid) {
 static plb_status refuse_case_flags(const profile_flags *f) {
     const struct {
         const char *name, *value;
-    } given[] = {{"task", f->task},         {"device", f->device},  {"batch", f->batch},
-                 {"size", f->size},         {"dtype", f->dtype},    {"math", f->math},
-                 {"autocast", f->autocast}, {"threads", f->threads}};
+    } given[] = {{"task", f->task},         {"device", f->device},   {"batch", f->batch},
+                 {"size", f->size},         {"dtype", f->dtype},     {"math", f->math},
+                 {"autocast", f->autocast}, {"threads", f->threads}, {"dim", f->dim}};
     for (size_t i = 0; i < sizeof given / sizeof *given; i++)
         if (given[i].value)
             return plb_fail(PLB_EINVAL,
@@ -310,7 +313,7 @@ static plb_status run_profile(plb_call *call) {
 const plb_command plb_cmd_profile = {
     .name = "profile",
     .summary = "run any program and show where its time went",
-    .operands = "-- COMMAND ARGS... | MODEL --stack S",
+    .operands = "-- COMMAND ARGS... | MODEL|F.onnx --stack S",
     .description =
         "Runs COMMAND with a probe that CUDA loads into it and into what it starts, and shows for\n"
         "each device the share of time in which it was active, only copied, or idle, and what\n"

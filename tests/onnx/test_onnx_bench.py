@@ -136,6 +136,18 @@ def test_bench(stacks, folder):
     assert case["outcome"] == "ok" and case["model"].startswith("mnist.onnx#"), case
 
 
+def test_profile(stacks, folder):
+    """Under the probe, after proof, with extents of its own. Sanitizers keep the probe out."""
+    if os.environ.get("PLUMB_SANITIZE"):
+        return
+    path = DATA / "silero-vad-16k-op15.onnx"
+    if path.exists():
+        run = plumb("profile", path, "--stack", "plumb-plan", "--threads", 1, "--dim",
+                    "sequence=512,sr=16000")
+        told = run.stdout + run.stderr
+        assert "dim.sequence=512" in told and "EQUAL to the reference" in told, told
+
+
 def main():
     absent = subprocess.run([PLUMB, "models", "none.onnx"], capture_output=True,
                             check=False).returncode == 3
