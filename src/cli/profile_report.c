@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/core/arena.h"
 #include "cli/cli.h"
 #include "cli/units.h"
 #include "probe/advice.h"
@@ -108,6 +109,32 @@ static void print_ranges(const plb_profile_report *r) {
     if (outside_ns)
         plb_print("%9s%12s%12.3f%12s%10s  (launched in no range)\n", "", "", ms(outside_ns), "",
                   "");
+}
+
+static double us_each(int64_t ns, int64_t calls) {
+    return calls ? (double)ns / 1e3 / (double)calls : 0;
+}
+
+static void print_operators(const plb_profile_report *r) {
+    plb_arena *arena = plb_arena_new();
+    plb_operator *o = NULL;
+    int count = 0;
+    int64_t cpu_ns = 0, device_ns = 0;
+    if (!arena || plb_operators_of(r->profile, r->operators_by, arena, &o, &count)) count = 0;
+    for (int i = 0; i < count; i++) cpu_ns += o[i].self_cpu_ns, device_ns += o[i].self_device_ns;
+    if (count)
+        plb_print("\n%7s%12s%12s%10s%7s%12s%12s%10s%9s%9s  %s\n", "self %", "self CPU ms", "CPU ms",
+                  "avg us", "dev %", "self dev ms", "device ms", "avg us", "calls", "launches",
+                  "ranges, by name");
+    for (int i = 0; i < rows(r, count); i++)
+        plb_print("%7.1f%12.3f%12.3f%10.2f%7.1f%12.3f%12.3f%10.2f%9" PRId64 "%9" PRId64 "  %s\n",
+                  100 * share(o[i].self_cpu_ns, cpu_ns), ms(o[i].self_cpu_ns), ms(o[i].cpu_ns),
+                  us_each(o[i].cpu_ns, o[i].calls), 100 * share(o[i].self_device_ns, device_ns),
+                  ms(o[i].self_device_ns), ms(o[i].device_ns), us_each(o[i].device_ns, o[i].calls),
+                  o[i].calls, o[i].work, o[i].name);
+    if (rows(r, count) < count)
+        plb_print("%7s %d more names: --top 0 shows all\n", "", count - rows(r, count));
+    plb_arena_free(arena);
 }
 
 static const char *const copy_names[PLB_COPY_COUNT] = {
@@ -313,7 +340,10 @@ void plb_profile_print(const plb_profile_report *r) {
     print_named(r, p->class, p->classes, "class of kernels");
     print_copies(p);
     print_named(r, p->call, p->calls, "calls of CUDA (time of the host)");
-    print_ranges(r);
+    if (strcmp(r->group, "range") == 0)
+        print_operators(r);
+    else
+        print_ranges(r);
     print_advice(p);
     if (r->run) print_host(r->run, r->top);
     print_steps(r);
@@ -612,6 +642,27 @@ static void json_ranges(const plb_profile *p, plb_json *json) {
     plb_json_end(json);
 }
 
+static void json_operators(const plb_profile_report *r, plb_json *json) {
+    plb_arena *arena = plb_arena_new();
+    plb_operator *o = NULL;
+    int count = 0;
+    if (!arena || plb_operators_of(r->profile, r->operators_by, arena, &o, &count)) count = 0;
+    plb_json_begin_array(json, "operators");
+    for (int i = 0; i < count; i++) {
+        plb_json_begin_object(json, NULL);
+        plb_json_string(json, "name", o[i].name);
+        plb_json_int(json, "calls", o[i].calls);
+        plb_json_double(json, "self_cpu_ms", ms(o[i].self_cpu_ns));
+        plb_json_double(json, "cpu_ms", ms(o[i].cpu_ns));
+        plb_json_double(json, "self_device_ms", ms(o[i].self_device_ns));
+        plb_json_double(json, "device_ms", ms(o[i].device_ns));
+        plb_json_int(json, "launches", o[i].work);
+        plb_json_end(json);
+    }
+    plb_json_end(json);
+    plb_arena_free(arena);
+}
+
 static void json_host(const plb_command_result *c, plb_json *json) {
     plb_json_begin_object(json, "cpu");
     plb_json_double(json, "user_seconds", seconds_of(c->use.ru_utime));
@@ -742,6 +793,7 @@ void plb_profile_json(const plb_profile_report *r, plb_json *json) {
     json_named("classes", p->class, p->classes, json);
     json_named("api", p->call, p->calls, json);
     json_ranges(p, json);
+    json_operators(r, json);
     json_counted(p, json);
     json_steps(r, json);
     json_cost(p, json);

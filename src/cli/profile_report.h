@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "probe/command.h"
+#include "probe/operators.h"
 #include "probe/profile.h"
 
 typedef struct plb_profile_report {
@@ -14,7 +15,8 @@ typedef struct plb_profile_report {
     const plb_profile *profile;
     int top;           // rows of a table; 0: all
     int64_t steps;     // that the program made; 0: as its ranges say
-    const char *group; // "kernel" or "class"
+    const char *group; // "kernel", "class" or "range"
+    plb_operator_order operators_by;
 } plb_profile_report;
 
 void plb_profile_print(const plb_profile_report *report);

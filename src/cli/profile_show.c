@@ -50,6 +50,20 @@ static plb_status tell(const plb_profile_report *report, const plb_call *call) {
     return plb_cli_json_print(&json);
 }
 
+// Ranges have self times and those of the device, too; of other tables these are total times.
+static plb_operator_order operators_by(const char *sort) {
+    static const struct {
+        const char *sort;
+        plb_operator_order order;
+    } table[] = {
+        {"calls", PLB_OPERATORS_BY_CALLS},   {"average", PLB_OPERATORS_BY_CPU_AVERAGE},
+        {"name", PLB_OPERATORS_BY_NAME},     {"self", PLB_OPERATORS_BY_SELF_CPU},
+        {"device", PLB_OPERATORS_BY_DEVICE}, {"self-device", PLB_OPERATORS_BY_SELF_DEVICE}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (strcmp(sort, table[i].sort) == 0) return table[i].order;
+    return PLB_OPERATORS_BY_CPU;
+}
+
 static plb_profile_report report_of(const plb_profile_view *v, const plb_profile *profile) {
     return (plb_profile_report){.command = v->about.command,
                                 .words = v->about.words,
@@ -57,6 +71,7 @@ static plb_profile_report report_of(const plb_profile_view *v, const plb_profile
                                 .profile = profile,
                                 .top = (int)v->flags->top,
                                 .steps = v->flags->steps,
+                                .operators_by = operators_by(v->flags->sort),
                                 .group = v->flags->group};
 }
 

@@ -86,6 +86,19 @@ def test_ranges_have_the_work_they_launched():
     assert sorted(marks) == ["backward", "epoch", "forward", "step"], marks
 
 
+def test_ranges_by_name():
+    found, _ = profile("ranges", "--ranges", "--sort", "self")
+    rows = [(o["name"], o["calls"], o["self_cpu_ms"], o["cpu_ms"], o["self_device_ms"],
+             o["device_ms"], o["launches"]) for o in found["operators"]]
+    assert rows == [("backward", 1, 20, 20, 20, 20, 1), ("step", 1, 20, 50, 7, 37, 2),
+                    ("epoch", 1, 15, 15, 0, 0, 0), ("forward", 1, 10, 10, 10, 10, 1)], rows
+    done = subprocess.run([PLUMB, "profile", "--ranges", "--group", "range", "--sort", "device",
+                           "--", GUEST, "ranges"], capture_output=True, text=True, timeout=60,
+                          env=ENVIRONMENT, check=True)
+    table = done.stdout.partition("ranges, by name\n")[2].splitlines()[:4]
+    assert [line.split()[-1] for line in table] == ["step", "backward", "forward", "epoch"], table
+
+
 def test_only_what_the_program_marks():
     found, _ = profile("window", "--range", "profiler-api")
     device, = found["devices"]
