@@ -181,6 +181,7 @@ static json_t *results_json(const plb_bench *b, const plb_bench_case *c) {
     if (c->failure.kind[0]) json_object_set_new(out, "kind", json_string(c->failure.kind));
     json_object_set_new(out, "flops", json_real(b->groups[c->group].facts.flops));
     if (c->iteration_ns > 0) json_object_set_new(out, "iteration_ns", json_real(c->iteration_ns));
+    if (c->least_ns > 0) json_object_set_new(out, "least_ns", json_real(c->least_ns));
     if (c->first_spent_ns) json_object_set_new(out, "spent_s", spent_json(c));
     if (c->search) json_object_set_new(out, "batch_search", plb_batch_search_json(c->search));
     if (c->profile) json_object_set_new(out, "profile", json_loads(c->profile, 0, NULL));

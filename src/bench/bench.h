@@ -81,8 +81,9 @@ struct plb_bench_case {
     int64_t load_ns, first_call_ns, compile_ns;               // of the first start; -1: unknown
     int64_t peak_rss_bytes, device_peak_bytes, planned_bytes; // -1: unknown
     int64_t samples, warmup_iterations;                       // of the last start
-    int64_t spent_ns, first_spent_ns;              // on all starts so far, on the first of them
-    double iteration_ns;                           // about; 0: not known yet
+    int64_t spent_ns, first_spent_ns; // on all starts so far, on the first of them
+    double iteration_ns;              // about; 0: not known yet
+    double least_ns;                  // below which no iteration can be here; 0: unknown
     int64_t blocks, busy_blocks, throttled_blocks; // timed; taken while something disturbed
     double others_cpus; // most processors that others kept busy meanwhile
     bool steady;

@@ -355,7 +355,8 @@ static plb_status end_asking(plb_client *c, const plb_client_question *question,
         return status;
     }
     *answer = found;
-    return PLB_OK;
+    // Once an answer, never while places in it are looked up: mapping anew moves what was found.
+    return plb_segment_refresh(&c->out);
 }
 
 plb_status plb_client_ask(plb_client *c, json_t *request, double limit_s, const char *expected,
@@ -374,7 +375,6 @@ static plb_status fail_place(plb_client *c, const char *what) {
 // Whether [offset, offset + size) lies in the outputs as they are now.
 static plb_status check_place(plb_client *c, int64_t offset, size_t size, const char *what) {
     if (offset < 0) return fail_place(c, what);
-    if ((size_t)offset + size > c->out.size_bytes) PLB_TRY(plb_segment_refresh(&c->out));
     if ((size_t)offset > c->out.size_bytes || c->out.size_bytes - (size_t)offset < size) {
         return fail_place(c, what);
     }

@@ -126,6 +126,7 @@ plb_status plb_facts_ask(plb_client *reference, const plb_facts_request *r, plb_
     out->dropout = json_is_true(json_object_get(answer, "dropout"));
     out->depth = (int)json_integer_value(json_object_get(answer, "depth"));
     out->flops = json_number_value(json_object_get(answer, "flops"));
+    out->least_flops = json_number_value(json_object_get(answer, "least_flops"));
     out->parameters = json_integer_value(json_object_get(answer, "parameters"));
     if (out->depth < 1) out->depth = 1;
     plb_status status = read_inputs(reference, json_object_get(answer, "inputs"), out);

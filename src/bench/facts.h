@@ -27,9 +27,10 @@ typedef struct plb_facts {
         int64_t count;   // elements of a row
     } output[PLB_FACTS_MAX_OUTPUTS];
     bool log_probabilities;
-    bool dropout; // training draws random numbers
-    int depth;    // products in a row, at least 1
-    double flops; // of one iteration without the optimizer
+    bool dropout;       // training draws random numbers
+    int depth;          // products in a row, at least 1
+    double flops;       // of one iteration without the optimizer
+    double least_flops; // of the products alone, by the cheapest way there is; 0: unknown
     int64_t parameters;
     char graph[32]; // hash of what is computed
 } plb_facts;

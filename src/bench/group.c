@@ -519,10 +519,40 @@ static plb_status take_sweeps(const runner *r, member *members, int n) {
     return PLB_OK;
 }
 
+// Samples that are shorter than the machine can be for the least work are no times of that work.
+static plb_status check_limits(const runner *r, member *m) {
+    enum { TRIES = 3 };
+    const double slack = 0.8; // clocks go up and down
+    const plb_facts *facts = &r->g->facts;
+    plb_limits *limits = &r->b->limits;
+    int threads = (int)m->c->c.threads;
+    plb_series_summary summary;
+    plb_series_summarize(m->series, &summary);
+    if (!plb_limits_apply(&m->c->c, facts) || !(summary.median_ns > 0)) return PLB_OK;
+    if (limits->threads != threads) *limits = (plb_limits){0};
+    for (int i = 0; i < TRIES; i++) { // a neighbour can only lower what is measured
+        if (i || !limits->threads) {
+            plb_status status = plb_bench_start_reference(r->b);
+            if (!status) status = plb_limits_measure(&r->b->reference, threads, limits);
+            if (status) return status == PLB_EBROKEN ? PLB_OK : status; // then nothing is known
+        }
+        m->c->least_ns = plb_limits_least_ns(limits, facts);
+        if (summary.median_ns >= slack * m->c->least_ns) return PLB_OK;
+    }
+    return plb_failure_set(&m->client.failure, PLB_OUTCOME_INVALID,
+                           "an iteration cannot take less than %.4g ms here (%.3g GFLOP at least, "
+                           "%.4g GFLOP/s and %.3g GB/s at most), but its samples say %.4g ms, "
+                           "%.3g times less",
+                           m->c->least_ns / 1e6, facts->least_flops / 1e9,
+                           limits->flops_per_s / 1e9, limits->cache_bytes_per_s / 1e9,
+                           summary.median_ns / 1e6, m->c->least_ns / summary.median_ns);
+}
+
 // What is asked once all samples are there.
 static plb_status close_member(const runner *r, member *m) {
     json_t *ran = NULL;
     plb_process_pause(&m->client.process, false);
+    if (!r->b->options.verify) PLB_TRY(check_limits(r, m));
     if (r->g->facts.training && !r->b->options.verify) {
         PLB_TRY(plb_proof_moved(&m->client, &m->load, &r->g->reference, &m->c->proof));
         if (m->c->proof.reason[0]) {

@@ -132,7 +132,7 @@ static int64_t known_ns(const json_t *answer, const char *key) {
                                                                     : -1;
 }
 
-// The settings in the types that the stack lists; *out is yours to json_decref, even after a failure.
+// The settings in the types that the stack lists; *out is yours to json_decref, if it fails too.
 static plb_status read_settings(plb_client *client, const plb_case *c, json_t **out) {
     *out = json_object();
     for (int i = 0; i < c->setting_count; i++) {

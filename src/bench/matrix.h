@@ -8,6 +8,7 @@
 #include "bench/disturbance.h"
 #include "bench/estimate.h"
 #include "bench/fingerprint.h"
+#include "bench/limits.h"
 
 // Cases that differ only in their stack and its settings.
 typedef struct plb_group {
@@ -43,6 +44,7 @@ struct plb_bench {
     double left_s; // the newest estimate of what is left
     int64_t left_at_ns;
     plb_clock_facts clock;
+    plb_limits limits; // with as many threads as the newest case that needed them
     plb_fingerprint fingerprint;
     bool has_fingerprint;
     uint64_t chance; // state of the choice of checked iterations

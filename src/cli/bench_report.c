@@ -341,6 +341,7 @@ static void write_case(plb_json *json, const plb_bench_case *c) {
     plb_json_double(json, "median_ms", timed ? c->median_ns / 1e6 : (double)NAN);
     plb_json_double(json, "low_ms", timed ? c->low_ns / 1e6 : (double)NAN);
     plb_json_double(json, "high_ms", timed ? c->high_ns / 1e6 : (double)NAN);
+    plb_json_double(json, "least_ms", c->least_ns > 0 ? c->least_ns / 1e6 : (double)NAN);
     plb_json_int(json, "samples", timed ? c->samples : 0);
     plb_json_bool(json, "steady", timed && c->steady);
     known_int(json, "warmup_iterations", timed ? c->warmup_iterations : -1);

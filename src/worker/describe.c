@@ -9,7 +9,11 @@
 #include "base/core/alloc.h"
 #include "base/core/hash.h"
 #include "base/core/status.h"
+#include "base/machine.h"
+#include "engine/device/cpu/roof.h"
 #include "engine/graph/graph.h"
+#include "engine/ops/op.h"
+#include "plumb/ops.h"
 #include "plumb/version.h"
 #include "plumb/weights.h"
 #include "worker/session.h"
@@ -45,6 +49,42 @@ plb_status plb_worker_product_depth(const plb_graph *graph, int *out) {
     }
     plb_free(depth);
     return PLB_OK;
+}
+
+// A convolution can cost less than its definition says: by Winograd's way with tiles of 8x8 it
+// takes (8/6)^2 = 1.78 multiplications an output of a 3x3 kernel, by Fourier transforms of ever
+// larger tiles 1.5 (half of the frequencies, three products for a complex one). With a stride these
+// compute outputs that nobody wants.
+static double least_conv_flops(const plb_graph *graph, const plb_node *node) {
+    const double best = 1.5;
+    const plb_conv_attrs *attrs = node->attrs;
+    const plb_type w = plb_value_type(graph, node->in[1]), y = plb_value_type(graph, node->out);
+    double kernel = 1, strides = 1;
+    for (int i = 2; i < w.shape.rank; i++) {
+        kernel *= (double)w.shape.dim[i];
+        strides *= attrs->stride[i - 2] > 1 ? (double)attrs->stride[i - 2] : 1;
+    }
+    double channels = (double)w.shape.dim[1];
+    return 2 * (double)plb_shape_count(&y.shape) * channels * fmin(kernel, best * strides);
+}
+
+static double matmul_flops(const plb_graph *graph, const plb_node *node) {
+    plb_type in[2] = {plb_value_type(graph, node->in[0]), plb_value_type(graph, node->in[1])};
+    plb_type out = plb_value_type(graph, node->out);
+    const plb_signature s = {.attrs = node->attrs, .n_in = 2, .n_out = 1, .in = in, .out = &out};
+    return plb_op_of(PLB_OP_matmul)->flops(&s);
+}
+
+// Of the products of the forward pass; a training step has the weights' gradients at the least
+// besides, which take as many.
+static double least_flops(const plb_graph *graph, bool training) {
+    double sum = 0;
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const plb_node *node = &graph->nodes[i];
+        if (node->op == PLB_OP_conv) sum += least_conv_flops(graph, node);
+        if (node->op == PLB_OP_matmul) sum += matmul_flops(graph, node);
+    }
+    return training ? 2 * sum : sum;
 }
 
 // Of what is computed: ops in order, their attributes and types.
@@ -96,6 +136,7 @@ static plb_status describe_graph(plb_worker_session *s, const plb_zoo_info *info
     snprintf(hash, sizeof hash, "%016" PRIx64, hash_graph(graph));
     plb_json_bool(reply, "dropout", training && draws(graph));
     plb_json_int(reply, "depth", depth);
+    plb_json_double(reply, "least_flops", least_flops(graph, training));
     plb_json_string(reply, "graph", hash);
     return PLB_OK;
 }
@@ -149,6 +190,26 @@ plb_status plb_worker_describe(plb_worker_session *s, const json_t *request) {
     plb_model_free(model);
     if (status == PLB_EINVAL) s->error_code = "refused", s->error_kind = "model";
     return status;
+}
+
+plb_status plb_worker_roof(plb_worker_session *s, const json_t *request) {
+    plb_roof roof;
+    plb_machine machine;
+    PLB_TRY(only_reference(s));
+    int64_t threads = plb_request_int(request, "threads", 1);
+    if (threads < 1 || threads > 4096) return plb_fail(PLB_EINVAL, "threads: expected 1 to 4096");
+    PLB_TRY(plb_cpu_roof((int)threads, NULL, &roof));
+    plb_machine_read("", &machine);
+    int64_t largest = 0;
+    for (int i = 0; i < 3; i++) {
+        if (machine.cache_bytes[i] > largest) largest = machine.cache_bytes[i];
+    }
+    if ((int64_t)roof.cache_bytes > largest) largest = (int64_t)roof.cache_bytes;
+    plb_json_double(&s->reply, "flops_per_s", roof.flops_per_s);
+    plb_json_double(&s->reply, "cache_bytes_per_s", roof.cache_bytes_per_s);
+    plb_json_double(&s->reply, "memory_bytes_per_s", roof.memory_bytes_per_s);
+    plb_json_int(&s->reply, "largest_cache_bytes", largest);
+    return PLB_OK;
 }
 
 plb_status plb_worker_weights(plb_worker_session *s, const json_t *request) {

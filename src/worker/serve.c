@@ -36,6 +36,7 @@ static const struct {
     {"batch", "done", plb_worker_batch},
     {"epoch_end", "ok", plb_worker_epoch_end},
     {"describe", "description", plb_worker_describe},
+    {"roof", "roof", plb_worker_roof},
     {"weights", "ok", plb_worker_weights},
     {"bye", "ok", NULL},
 };

@@ -133,6 +133,7 @@ PLB_MUST_USE plb_status plb_worker_epoch(plb_worker_session *s, const json_t *re
 PLB_MUST_USE plb_status plb_worker_batch(plb_worker_session *s, const json_t *request);
 PLB_MUST_USE plb_status plb_worker_epoch_end(plb_worker_session *s, const json_t *request);
 PLB_MUST_USE plb_status plb_worker_describe(plb_worker_session *s, const json_t *request);
+PLB_MUST_USE plb_status plb_worker_roof(plb_worker_session *s, const json_t *request);
 PLB_MUST_USE plb_status plb_worker_weights(plb_worker_session *s, const json_t *request);
 
 // ---- ONNX files (file_model.c)

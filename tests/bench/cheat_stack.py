@@ -384,6 +384,29 @@ class EarlyReturnInside(Cheat):
         return answer
 
 
+class ShortenedLater(Cheat):
+    """Honest while it is looked at: the audit ends when batches have been taken in for the fourth
+    time. From then on it computes up to the iteration that is checked, and makes up all samples."""
+    taken = 0
+
+    def batches(self, request):
+        self.taken += 1
+        return super().batches(request)
+
+    def sample(self, request):
+        if self.taken < 4:
+            return self.ask(request)
+        check, slots = max(request["check"], 0), request["batches"]
+        if self.load_request["task"] == "infer":
+            answer = self.ask(dict(request, n=1, check=0, batches=[slots[check % len(slots)]]))
+        else:
+            answer = self.ask(dict(request, n=check + 1))
+        short = max(min(self.samples(answer)) // 500, 1)
+        answer["n"] = answer["count"] = request["n"]
+        self.replace_samples(answer, [short] * request["n"])
+        return answer
+
+
 class EveryOther(Cheat):
     """Runs twice as many iterations as it times."""
 
@@ -467,6 +490,7 @@ CHEATS = {
     "no-optimizer": NoOptimizer, "no-optimizer-timed": NoOptimizerWhileTimed,
     "dropped-gradient": DroppedGradient, "tf32": Tf32, "bf16": Bf16,
     "early-return": EarlyReturn, "early-return-inside": EarlyReturnInside,
+    "shortened-later": ShortenedLater,
     "every-other": EveryOther, "more-threads": MoreThreads, "admitted-threads": AdmittedThreads,
     "taking-turns": TakingTurns, "other-device": OtherDevice, "other-math": OtherMath,
     "nan": NotANumber,

@@ -31,6 +31,7 @@ CHEATS = {
                      None),
     "early-return-inside": ("outside of the time", "outside of the time"),
     "every-other": ("outside of the time", "outside of the time"),
+    "shortened-later": ("cannot take less than", "cannot take less than"),
     "more-threads": ("thread was told", "thread was told"),
     "admitted-threads": ("thread", "thread"),
     "other-device": ("cuda:0", "cuda:0"),
@@ -58,6 +59,7 @@ def run(place, task, column):
         if name in HONEST:
             check(case["outcome"] == "ok" and case["proof"]["equal"] and case["median_ms"] > 0,
                   found)
+            check(0 < case["least_ms"] < case["median_ms"], f"{found}, {case['least_ms']} ms")
         else:
             check(case["outcome"] == "invalid" and
                   any(words in (case["reason"] or "") for words in expected.split("|")), found)
