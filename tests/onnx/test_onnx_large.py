@@ -69,7 +69,7 @@ def write_beside(folder):
 
 
 def write_inside(folder):
-    """The same in one file. A message's length stands before it, so the parts are measured first."""
+    """The same in one file. A message's length stands before it: the parts are measured first."""
     bytes_of_one = WIDTH * WIDTH * 4
     heads = []
     for i in range(LAYERS):
@@ -80,7 +80,8 @@ def write_inside(folder):
     length = len(rest) + sum(map(len, heads)) + SIZE
     path = folder / "inside.onnx"
     with open(path, "wb") as file:
-        file.write(field(1, 8) + field(8, field(2, 17)) + number(7 << 3 | 2) + number(length) + rest)
+        file.write(field(1, 8) + field(8, field(2, 17)))
+        file.write(number(7 << 3 | 2) + number(length) + rest)
         for head in heads:
             file.write(head)
             file.seek(bytes_of_one, os.SEEK_CUR)
