@@ -123,11 +123,14 @@ typedef struct summary {
 
 static summary summarise(const plb_tensor *t) {
     summary s = {HUGE_VAL, 0, -HUGE_VAL};
+    bool nan = false;
     int64_t count = plb_shape_count(&t->shape);
     for (int64_t k = 0; k < count; k++) {
         double x = plb_load_f64(t->data, t->dtype, k);
         s.low = fmin(s.low, x), s.high = fmax(s.high, x), s.mean += x / (double)count;
+        nan |= isnan(x);
     }
+    if (nan || !count) s = (summary){NAN, NAN, NAN}; // fmin and fmax pass NaNs over
     return s;
 }
 

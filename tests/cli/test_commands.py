@@ -460,6 +460,25 @@ def test_flags_that_would_do_nothing_are_refused():
         expect_refusal(plumb("models", file, "--dim", "btach=2"), "no input has an extent")
 
 
+def write_npy(path, shape, values):
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    path.write_bytes(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header.encode()
+                     + struct.pack(f"<{len(values)}f", *values))
+
+
+def test_predict_tells_of_values_that_are_no_numbers():
+    with Folder() as f:
+        file, array = f.path / "m.onnx", f.path / "x.npy"
+        if plumb("export-onnx", "mnist_cnn", "--batch", 1, "-o", file).returncode == 3:
+            raise Skip("this build has no ONNX")
+        write_npy(array, (1, 1, 28, 28), [float("nan")] * 784)
+        found = document("predict", file, array, "--level", "interp")["outputs"][0]
+        assert found["min"] is None and found["mean"] is None and found["max"] is None, found
+        text = plumb("predict", file, array, "--level", "interp").stdout
+        assert "min nan, mean nan, max nan" in text, text
+
+
 def test_sizes_that_do_not_fit_are_refused():
     expect_refusal(plumb("models", "vgg16", "--size", 1), "vgg16")
     expect_refusal(plumb("models", "--size", 64), "expected the NAME of a model")
