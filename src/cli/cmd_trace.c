@@ -93,8 +93,8 @@ const plb_command plb_cmd_trace = {
     .summary = "tell again what a stored profile holds",
     .operands = "PROFILE",
     .description =
-        "Reads what `plumb profile --save PROFILE` kept, and shows it as that did; with --db, what\n"
-        "`plumb profile --db FILE` kept as the run PROFILE, a number or a label.",
+        "Reads what `plumb profile --save PROFILE` kept, and shows it as that did; with --db,\n"
+        "what `plumb profile --db FILE` kept as the run PROFILE, a number or a label.",
     .min_operands = 1,
     .max_operands = 1,
     .flags = flags,
