@@ -68,7 +68,7 @@ def test_ways():
     place.add("no-program", "/nowhere/python")
     names = list(WAYS) + ["bad-json", "no-program", "plumb-plan"]
     status, document, err = place.run("bench", "mnist_cnn", "--stack", ",".join(names),
-                                      "--timeout", "2.5", "--memory-limit", "600M", *COMMON)
+                                      "--timeout", "2.5", "--memory-limit", "120M", *COMMON)
     check(status == 6, f"exit status {status}: {err[-2000:]}")
     cases = {case["stack"]: case for case in document["cases"]}
     check(list(cases) == names, "every stack has a case")
