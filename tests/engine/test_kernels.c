@@ -258,6 +258,11 @@ static bool heavy(plb_op_id op) {
            op == PLB_OP_matmul;
 }
 
+// The definition takes the square of a line's length: samples are as long as they may be.
+static bool quadratic(plb_op_id op) {
+    return op == PLB_OP_sort || op == PLB_OP_top_k;
+}
+
 // Larger extents for all operands alike, so that vector bodies, tails and threads are reached.
 static void grow(one_case *c, int size) {
     static const int64_t factors[2][9] = {{1, 200, 14, 6, 3, 2, 1, 1, 1},
@@ -305,7 +310,8 @@ static void kernels_agree_with_references(void) {
         if (only && !strstr(table->name, only)) continue;
         int ran[16] = {0};
         for (int i = 0; i < table->n_samples; i++) {
-            int most = heavy((plb_op_id)op) ? 0 : i == 0 ? 2 : 1;
+            bool small = heavy((plb_op_id)op) || quadratic((plb_op_id)op);
+            int most = small ? 0 : i == 0 ? 2 : 1;
             run_sample((plb_op_id)op, &table->samples[i], most, ran);
         }
         for (int i = 0; kernels[i] && kernels[i]->op != PLB_OP_COUNT; i++) {
