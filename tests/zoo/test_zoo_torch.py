@@ -270,8 +270,8 @@ def run(test):
 
 
 def run_all(tests):
-    """Each test has one thread, so as many run at a time as there are processors; but one where they
-    share a device, and where models at full size in f64 would not fit into memory together."""
+    """Each test has one thread, so as many run at a time as there are processors; but one where
+    they share a device, and where models at full size in f64 would not fit into memory together."""
     jobs = 1 if DEVICE == "cuda" or FULL else min(4, len(os.sched_getaffinity(0)))
     if jobs == 1:
         return [run(test) for test in tests]
