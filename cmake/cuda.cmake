@@ -51,7 +51,7 @@ list(APPEND PLB_NVCC_FLAGS -gencode=arch=compute_${arch},code=compute_${arch})
 set(PLB_CUDA_BINARIES ${CMAKE_BINARY_DIR}/cuda)
 file(MAKE_DIRECTORY ${PLB_CUDA_BINARIES})
 file(GLOB PLB_CUDA_KERNELS CONFIGURE_DEPENDS src/engine/device/cuda/kernels/*.cu)
-file(GLOB PLB_CUDA_HEADERS src/engine/device/cuda/kernels/*.cuh)
+file(GLOB PLB_CUDA_HEADERS src/engine/device/cuda/kernels/*.cuh src/engine/device/cuda/kernels/*.h)
 # Whether the other build has it, newer than what it is made of.
 function(plb_fatbin_is_ready source ready out)
   set(${out} FALSE PARENT_SCOPE)

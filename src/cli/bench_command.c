@@ -64,8 +64,16 @@ static plb_status tell_case(plb_call *call, const plb_bench *bench) {
     return PLB_OK;
 }
 
+// A case that is as it should be, but without the profile that was asked for.
+static void check_profile(plb_call *call, const plb_bench_probing *probing, bool strict) {
+    const char *lacks = plb_bench_probing_lacks(probing);
+    if (call->exit_code || !lacks[0] || (plb_bench_probing_shown(probing) && !strict)) return;
+    plb_note("incomplete: %s", lacks);
+    call->exit_code = PLB_EXIT_BROKEN;
+}
+
 plb_status plb_bench_profile_case(plb_call *call, const plb_bench_flags *flags,
-                                  const plb_profile_flags *show) {
+                                  const plb_profile_flags *show, bool strict) {
     plb_bench_options options;
     plb_bench *bench = NULL;
     plb_bench_probing *probing = NULL;
@@ -84,6 +92,7 @@ plb_status plb_bench_profile_case(plb_call *call, const plb_bench_flags *flags,
     PLB_TRY_OUT(plb_bench_run(bench));
     plb_bench_clear_shown();
     status = tell_case(call, bench);
+    if (!status) check_profile(call, probing, strict);
 out:
     plb_bench_clear_shown();
     plb_bench_free(bench);

@@ -11,8 +11,9 @@
 PLB_MUST_USE plb_status plb_bench_command(plb_call *call, bool verify);
 
 // `plumb profile MODEL --stack S`: proves the one case that `flags` describe, and shows the profile
-// of a probed start. PLB_EINVAL when they describe more than one.
+// of a probed start. PLB_EINVAL when they describe more than one. The exit code is
+// PLB_EXIT_BROKEN where there is no profile, and with `strict` where it is incomplete.
 PLB_MUST_USE plb_status plb_bench_profile_case(plb_call *call, const plb_bench_flags *flags,
-                                               const plb_profile_flags *show);
+                                               const plb_profile_flags *show, bool strict);
 
 #endif

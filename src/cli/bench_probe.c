@@ -25,6 +25,8 @@ struct plb_bench_probing {
     plb_bench_probe probe;
     const plb_profile_flags *show;
     const plb_call *call;
+    bool shown;            // a whole profile was printed
+    char lacks[320];       // what that one lacks
     char folder[PATH_MAX]; // "" between starts
     char library[PATH_MAX];
     char text[VARIABLES][PATH_MAX + 64];
@@ -176,15 +178,23 @@ static plb_status summarize(const plb_profile *profile, const plb_probed_window 
     return status;
 }
 
-static plb_status print_whole(const plb_bench_probing *p, const plb_probed_window *w) {
+static plb_status print_whole(plb_bench_probing *p, const plb_probed_window *w) {
     plb_profile_flags flags = *p->show;
-    char why[320];
     flags.steps = w->iterations;
     const plb_profile_view view = {.flags = &flags,
                                    .folder = p->folder,
                                    .about.words = strcmp(w->device, "cpu") == 0 ? "host" : "file",
                                    .output = -1};
-    return plb_profile_show(&view, p->call, why, sizeof why);
+    p->shown = true;
+    return plb_profile_show(&view, p->call, p->lacks, sizeof p->lacks);
+}
+
+bool plb_bench_probing_shown(const plb_bench_probing *p) {
+    return p->shown;
+}
+
+const char *plb_bench_probing_lacks(const plb_bench_probing *p) {
+    return p->shown ? p->lacks : "the probed start ended early";
 }
 
 static plb_status take(void *context, const plb_probed_window *window, char **out_json) {

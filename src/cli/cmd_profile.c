@@ -109,6 +109,14 @@ static plb_status check_counters(const profile_flags *f, uint32_t *asked) {
     return plb_counted_parse(f->counters, asked);
 }
 
+static plb_status check_store(const profile_flags *f) {
+    plb_store *store = NULL;
+    if (!f->db) return PLB_OK;
+    plb_status status = plb_store_open(f->db, &store);
+    plb_store_close(store);
+    return status ? plb_fail_context(status, "--db") : PLB_OK;
+}
+
 // What can fail without having run anything, first.
 static plb_status prepare(job *j) {
     const profile_flags *f = j->flags;
@@ -126,6 +134,7 @@ static plb_status prepare(job *j) {
     if (!f->host_only) PLB_TRY(plb_probe_library(j->library, sizeof j->library));
     PLB_TRY(plb_cli_check_writable("save", f->save));
     PLB_TRY(plb_cli_check_writable("trace", f->trace));
+    PLB_TRY(check_store(f));
     if (f->output) {
         j->output = open(f->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
         if (j->output < 0) return plb_fail_errno("%s", f->output);
@@ -172,8 +181,12 @@ static plb_status store_run(plb_store *store, const profile_flags *f, const char
                                        .machine = fingerprint.machine,
                                        .fingerprint = fingerprint.all};
         status = plb_store_begin_run(store, &run, run_id);
-        if (!status) status = plb_store_put_profile(store, *run_id, document, kept, kept_bytes);
-        if (!status) status = plb_store_end_run(store, *run_id, "done", NULL);
+        if (!status) {
+            status = plb_store_put_profile(store, *run_id, document, kept, kept_bytes);
+            const char *state = status ? "failed" : "done";
+            const plb_status ended = plb_store_end_run(store, *run_id, state, NULL);
+            if (!status) status = ended;
+        }
         plb_fingerprint_free(&fingerprint);
     }
     plb_arena_free(arena);
@@ -252,12 +265,13 @@ static plb_status run_case(plb_call *call) {
                                         .timeout = 900,
                                         .proof_time = 60};
     if (f->api || f->ranges || f->cost || f->trace || f->save || f->counters || f->output ||
-        f->db || f->host_only || strcmp(f->window, "all") != 0 || f->delay_s > 0 || f->limit_s > 0)
+        f->db || f->label || f->host_only || strcmp(f->window, "all") != 0 || f->delay_s > 0 ||
+        f->limit_s > 0)
         return plb_fail(PLB_EINVAL, "--stack: a case of our own is looked at while it is steady; "
                                     "flags of a command's window and files do not apply");
     if (call->operand_count != 1)
         return plb_fail(PLB_EINVAL, "--stack: expected one model, found %d", call->operand_count);
-    return plb_bench_profile_case(call, &case_flags, &f->show);
+    return plb_bench_profile_case(call, &case_flags, &f->show, f->strict);
 }
 
 // CUDA looks for the probe once, when a process first uses it; later there is no door, and to

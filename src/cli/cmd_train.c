@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains a model of the zoo or an ONNX file. What flags leave open comes from the checkpoint that
 // is resumed, else from the model; the rest is train/loop.h.
+#include <limits.h>
 #include <math.h>
 #include <omp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -360,6 +362,18 @@ static plb_status train(session *s) {
     return status;
 }
 
+// A model that cannot be written as ONNX costs nobody the training: its weights are kept.
+static plb_status save_onnx(const session *s) {
+    char why[512], path[PATH_MAX];
+    plb_status status = plb_train_model_write(&s->from, s->model, &s->zoo, s->flags->save);
+    if (status != PLB_EUNSUPPORTED) return status;
+    snprintf(why, sizeof why, "%s", plb_error_text());
+    if (snprintf(path, sizeof path, "%s.safetensors", s->flags->save) >= PATH_MAX)
+        return plb_fail(status, "%s", why);
+    PLB_TRY(plb_weights_write(path, s->model));
+    return plb_fail(status, "%s; the weights are in %s", why, path);
+}
+
 static plb_status finish(session *s) {
     const train_flags *f = s->flags;
     if (s->json)
@@ -371,9 +385,7 @@ static plb_status finish(session *s) {
                         (long long)s->result.steps, f->checkpoint ? "; go on with --resume " : "",
                         f->checkpoint ? f->checkpoint : "");
     }
-    if (f->save && plb_cli_is_onnx(f->save)) {
-        return plb_train_model_write(&s->from, s->model, &s->zoo, f->save);
-    }
+    if (f->save && plb_cli_is_onnx(f->save)) return save_onnx(s);
     return f->save ? plb_weights_write(f->save, s->model) : PLB_OK;
 }
 

@@ -161,10 +161,22 @@ static bool ends_whole(const uint8_t *bytes, size_t size_bytes) {
     return size_bytes >= 2 && bytes[size_bytes - 2] == 0xff && bytes[size_bytes - 1] == JPEG_EOI;
 }
 
+// A progressive file that lacks bits of its waves is smoothed across blocks, of which those beside
+// the part would be missing.
+static bool lacks_bits(const decoder *d) {
+    for (int c = 0; d->info.coef_bits && c < d->info.num_components; c++) {
+        for (int k = 1; k < 10; k++) {
+            if (d->info.coef_bits[c][k] != 0) return true;
+        }
+    }
+    return false;
+}
+
 static void choose_part(decoder *d, bool whole) {
     const int64_t height = d->info.output_height, width = d->info.output_width;
     d->part = (plb_image_part){0, 0, height, width};
-    if (whole || !d->sink->choose || d->cmyk) return; // CMYK goes through a row of its own
+    // CMYK goes through a row of its own.
+    if (whole || !d->sink->choose || d->cmyk || lacks_bits(d)) return;
     d->part = d->sink->choose(d->sink->context, height, width);
     const bool inside = d->part.top >= 0 && d->part.left >= 0 && d->part.height > 0 &&
                         d->part.width > 0 && d->part.height <= height - d->part.top &&

@@ -175,6 +175,7 @@ static plb_status end_item(plb_study *s, plb_study_item *item, const char *outco
 // ---------------------------------------------------------------------------- leaving out
 // A cell of the same stack that ran out of memory though it was no larger.
 static const plb_study_item *smaller_oom(const plb_study *s, const plb_study_item *item) {
+    if (item->dims) return NULL; // which of two cells of a file is the smaller is not known
     for (size_t i = 0; item->part->kind == PLB_PART_SWEEP && i < s->count; i++) {
         const plb_study_item *at = &s->items[i];
         if (at->part->kind != PLB_PART_SWEEP || !at->outcome || strcmp(at->outcome, "oom") != 0)

@@ -90,8 +90,10 @@ void plb_study_stop_clients(plb_study *s) {
 }
 
 // Whether the stack of s->client may be asked to train again, and what it holds stay in memory.
+// That of a card is left to the next one alone. The key is "STACK DEVICE THREADS".
 static bool worth_parking(const plb_study *s, const plb_study_item *next) {
     return next->part->kind == PLB_PART_TRAIN && usable(&s->client) &&
+           !strstr(s->client_key, " cuda") &&
            plb_usage_memory_available() > 4 * s->client.peak_rss_bytes;
 }
 
@@ -115,7 +117,11 @@ static bool unpark(plb_study *s, const char *key) {
         if (!place->client.stack || strcmp(place->key, key) != 0) continue;
         s->client = place->client;
         *place = (plb_parked_client){0};
-        return true;
+        plb_process_look(&s->client.process);
+        if (!s->client.process.ended) return true;
+        plb_client_stop(&s->client); // it died meanwhile: a new one is started
+        s->client = (plb_client){0};
+        return false;
     }
     return false;
 }

@@ -352,7 +352,7 @@ def test_explain_writes_beside_json():
 def minds_interrupt(pid):
     """Whether the process is plumb by now, and catches Ctrl-C, or leaves it to what it runs."""
     try:
-        if os.path.realpath(f"/proc/{pid}/exe") != os.path.realpath(PLUMB):
+        if os.readlink(f"/proc/{pid}/exe") != os.path.realpath(PLUMB):
             return False
     except FileNotFoundError:
         return True  # it has ended
