@@ -356,7 +356,12 @@ static plb_status end_asking(plb_client *c, const plb_client_question *question,
     }
     *answer = found;
     // Once an answer, never while places in it are looked up: mapping anew moves what was found.
-    return plb_segment_refresh(&c->out);
+    if (plb_segment_refresh(&c->out) == PLB_OK) return PLB_OK;
+    json_decref(found);
+    *answer = NULL;
+    plb_process_stop(&c->process); // it gave its outputs a size that nobody can map
+    return plb_failure_set(&c->failure, PLB_OUTCOME_PROTOCOL, "%s: %s", question->type,
+                           plb_error_text());
 }
 
 plb_status plb_client_ask(plb_client *c, json_t *request, double limit_s, const char *expected,

@@ -40,7 +40,7 @@ plb_status plb_bench_learn(plb_bench *b) {
     b->estimator.time_s = b->options.time_s / b->options.starts;
     b->estimator.proof_only = b->options.verify;
     if (status) return status == PLB_ENOMEM ? status : PLB_OK;
-    for (int i = 0; i < b->groups[0].count && !status; i++) {
+    for (int i = 0; i < b->case_count && b->cases[i].table == 0 && !status; i++) {
         status = plb_estimator_learn(&b->estimator, store, b->cases[i].c.stack);
     }
     plb_store_close(store);

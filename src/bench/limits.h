@@ -11,7 +11,7 @@ typedef struct plb_limits {
     int threads; // that were measured; 0: not measured yet
     double flops_per_s;
     double cache_bytes_per_s, memory_bytes_per_s;
-    double cache_bytes; // of the largest cache; what is larger comes from memory
+    double cache_bytes; // of the largest cache, of which each thread may have one
 } plb_limits;
 
 // Whether there are limits for such a case: a model of the zoo on the CPU in f32. Of other

@@ -21,6 +21,8 @@ static void restore_results(const plb_measurement_row *row, plb_bench_case *c) {
     const json_t *iteration = json_object_get(results, "iteration_ns");
     const char *kind = json_string_value(json_object_get(results, "kind"));
     if (json_is_integer(planned)) c->planned_bytes = json_integer_value(planned);
+    const json_t *least = json_object_get(results, "least_ns");
+    if (json_is_number(least)) c->least_ns = json_number_value(least);
     if (json_is_number(iteration)) c->iteration_ns = json_number_value(iteration);
     const json_t *search = json_object_get(results, "batch_search");
     if (search) c->search_text = json_dumps(search, JSON_COMPACT);

@@ -283,6 +283,8 @@ static void print_steps(const plb_profile_report *r) {
     plb_print("\nA step, of %" PRId64 ": %.3f ms", c.steps, c.ms);
     if (c.known)
         plb_print(", %.3f J of all cards together (%.1f W)\n", c.joules, 1e3 * c.joules / c.ms);
+    else if (!r->run)
+        plb_print("\n");
     else
         plb_print("; its energy is unknown: the cards were looked at too seldom (--sample)\n");
 }

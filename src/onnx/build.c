@@ -44,8 +44,10 @@ plb_status plb_onnx_tensor_constant(plb_onnx_scope *scope, const Onnx__TensorPro
     return plb_graph_status(scope->graph);
 }
 
+enum { PATTERN_BYTES = 256 };
+
 static bool matches(const char *patterns, const char *name) {
-    char one[256];
+    char one[PATTERN_BYTES];
     while (patterns && *patterns) {
         size_t length = strcspn(patterns, ",");
         snprintf(one, sizeof one, "%.*s", (int)length, patterns);
@@ -417,6 +419,20 @@ static plb_status name_fixed(const plb_onnx_builder *b, char **fixed) {
     return plb_fail(PLB_ENOMEM, "out of memory for names");
 }
 
+static plb_status check_patterns(const char *patterns) {
+    while (patterns && *patterns) {
+        size_t length = strcspn(patterns, ",");
+        if (length >= PATTERN_BYTES) {
+            return plb_fail(PLB_EINVAL,
+                            "%.32s...: names of weights: expected at most %d bytes, "
+                            "found %zu",
+                            patterns, PATTERN_BYTES - 1, length);
+        }
+        patterns += length + (patterns[length] == ',');
+    }
+    return PLB_OK;
+}
+
 plb_status plb_onnx_build(const plb_onnx *file, const plb_onnx_options *options, plb_graph *graph,
                           char **fixed) {
     static const plb_onnx_options none = {0};
@@ -434,6 +450,8 @@ plb_status plb_onnx_build(const plb_onnx *file, const plb_onnx_options *options,
     if (!b.functions || !evaluator || !b.fixed || !b.input) {
         status = plb_fail(PLB_ENOMEM, "out of memory for a model");
     }
+    if (!status) status = check_patterns(b.options->only);
+    if (!status) status = check_patterns(b.options->freeze);
     if (!status) status = build(&b, graph, evaluator);
     if (!status) status = name_fixed(&b, fixed);
     plb_evaluator_free(evaluator);

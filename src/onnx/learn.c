@@ -243,7 +243,9 @@ static plb_value before_softmax(const learning *l, plb_value scores, plb_op_id o
     const plb_graph *g = l->graph;
     int64_t classes = plb_value_shape(g, scores).dim[1];
     const plb_node *node = &g->nodes[g->values[scores].node];
-    while (node->op == PLB_OP_reshape) node = &g->nodes[g->values[node->in[0]].node];
+    while (node->op == PLB_OP_reshape || node->op == PLB_OP_cast) {
+        node = &g->nodes[g->values[node->in[0]].node];
+    }
     if (node->op != op) return PLB_NONE;
     const plb_shape shape = plb_value_shape(g, node->in[0]);
     int64_t axis = ((const plb_axis_attrs *)node->attrs)->axis;

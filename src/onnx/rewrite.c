@@ -7,6 +7,7 @@
 #include "base/core/alloc.h"
 #include "base/core/status.h"
 #include "engine/graph/graph.h"
+#include "engine/graph/home.h"
 #include "onnx/file.h"
 #include "onnx/store.h"
 
@@ -63,6 +64,16 @@ static Onnx__TensorProto *with_values(plb_arena *arena, const Onnx__TensorProto 
     return t;
 }
 
+// What the variable holds now, fetched from where it was trained; NULL: there is none, or it still
+// is as the file has it.
+static plb_status value_now(plb_model *model, int variable, const void **out) {
+    *out = NULL;
+    if (variable < 0) return PLB_OK;
+    PLB_TRY(plb_home_fetch(model, variable));
+    *out = plb_variable_data(model, variable);
+    return PLB_OK;
+}
+
 static plb_status new_tensor(plb_onnx *file, plb_model *model, plb_arena *arena,
                              const Onnx__TensorProto *from, Onnx__TensorProto **out) {
     int variable = plb_model_find_variable(model, plb_onnx_string(from->name));
@@ -72,7 +83,8 @@ static plb_status new_tensor(plb_onnx *file, plb_model *model, plb_arena *arena,
         return *out ? PLB_OK : plb_fail(PLB_ENOMEM, "out of memory for a tensor");
     }
     PLB_TRY(plb_onnx_values_of(file, arena, from, &v));
-    const void *now = variable < 0 ? NULL : plb_variable_data(model, variable);
+    const void *now;
+    PLB_TRY(value_now(model, variable, &now));
     if (now) v.bytes = now;
     *out = with_values(arena, from, &v);
     return *out ? PLB_OK : plb_fail(PLB_ENOMEM, "out of memory for a tensor");
@@ -83,8 +95,9 @@ static plb_status new_sparse(plb_onnx *file, plb_model *model, plb_arena *arena,
                              const Onnx__SparseTensorProto *from, Onnx__TensorProto **out) {
     *out = NULL;
     int variable = plb_model_find_variable(model, plb_onnx_string(from->values->name));
-    const void *now = variable < 0 ? NULL : plb_variable_data(model, variable);
+    const void *now;
     plb_onnx_values v;
+    PLB_TRY(value_now(model, variable, &now));
     if (!now) return PLB_OK;
     PLB_TRY(plb_onnx_values_of_sparse(file, arena, from, &v));
     v.bytes = now;

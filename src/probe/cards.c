@@ -44,6 +44,7 @@ struct plb_cards {
     int64_t begin_ns, last_ns;
     plb_command_sample sample[PLB_COMMAND_SAMPLES];
     int samples, looks, every; // each `every`-th look is kept, of all cards
+    double since_kept_s, since_kept_j[PLB_COMMAND_CARDS]; // since the last look that was kept
 };
 
 static bool find_all(void *library, nvml *n) {
@@ -108,17 +109,28 @@ static void sample_clocks(const nvml *n, void *device, plb_command_card *card) {
     if (n->throttle && n->throttle(device, &reasons) == 0) card->throttle |= reasons;
 }
 
-// Whether this look is kept. When there is no room for one more of all cards, every second one
-// goes, and of those to come.
+// One look of two, at the later moment; its power is the mean over both, which took as long.
+static void halve(plb_cards *c) {
+    int kept = 0;
+    for (int i = 0; i < c->samples; i++) {
+        if (i / c->count % 2 == 0) continue;
+        const float before = c->sample[i - c->count].watts;
+        c->sample[kept] = c->sample[i];
+        c->sample[kept].watts = (before + c->sample[kept].watts) / 2;
+        kept++;
+    }
+    c->samples = kept;
+}
+
+// Whether this look is kept. When an even number of looks at all cards fills the room, they are
+// halved, and so are those to come.
 static bool keep_look(plb_cards *c) {
-    if (c->samples + c->count > PLB_COMMAND_SAMPLES) {
-        int kept = 0;
-        for (int i = 0; i < c->samples; i++)
-            if (i / c->count % 2 == 0) c->sample[kept++] = c->sample[i];
-        c->samples = kept;
+    const int room = PLB_COMMAND_SAMPLES / c->count / 2 * 2;
+    if (c->samples == room * c->count) {
+        halve(c);
         c->every *= 2;
     }
-    return c->looks++ % c->every == 0;
+    return ++c->looks % c->every == 0;
 }
 
 static void sample_one(plb_cards *c, int i, double seconds, bool keep) {
@@ -136,8 +148,10 @@ static void sample_one(plb_cards *c, int i, double seconds, bool keep) {
         if (watts > card->watts_max) card->watts_max = watts;
         if (!c->counts_energy[i]) card->joules += watts * seconds;
     }
-    if (c->counts_energy[i] && seconds > 0) // the mean since the last look, not a moment's
-        kept.watts = (float)((double)(c->last_mj[i] - before_mj) / 1e3 / seconds);
+    c->since_kept_j[i] += c->counts_energy[i] ? (double)(c->last_mj[i] - before_mj) / 1e3
+                                              : (double)kept.watts * seconds;
+    if (c->since_kept_s > 0) kept.watts = (float)(c->since_kept_j[i] / c->since_kept_s);
+    if (keep) c->since_kept_j[i] = 0;
     if (n->memory && n->memory(c->device[i], &memory) == 0) {
         kept.memory_bytes = (int64_t)memory.used;
         if (kept.memory_bytes > card->memory_max_bytes) card->memory_max_bytes = kept.memory_bytes;
@@ -156,7 +170,9 @@ void plb_cards_sample(plb_cards *c) {
     int64_t now_ns = plb_now_ns();
     double seconds = (double)(now_ns - c->last_ns) / 1e9;
     const bool keep = keep_look(c);
+    c->since_kept_s += seconds;
     for (int i = 0; i < c->count; i++) sample_one(c, i, seconds, keep);
+    if (keep) c->since_kept_s = 0;
     c->last_ns = now_ns;
 }
 

@@ -50,7 +50,7 @@ typedef struct plb_command_card {
 typedef struct plb_command_sample {
     int64_t at_ns; // CLOCK_MONOTONIC
     int32_t card;
-    float watts, utilisation; // watts: the mean since the look before it, where energy is counted
+    float watts, utilisation; // watts: the mean since the one before it
     int64_t memory_bytes;
 } plb_command_sample;
 

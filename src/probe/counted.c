@@ -90,6 +90,11 @@ static bool totals_are_sane(const double total[PLB_COUNTED_TOTALS]) {
     return true;
 }
 
+// So few that sums over all rows of all processes stay within an int64_t.
+static bool is_count(int64_t n) {
+    return n >= 0 && n < INT64_C(1) << 40;
+}
+
 plb_status plb_counted_check(const plb_counted *c, size_t size_bytes, const char *place) {
     if (size_bytes != sizeof *c)
         return plb_fail(PLB_EINVAL, "%s: expected %zu bytes of counters, found %zu", place,
@@ -98,12 +103,14 @@ plb_status plb_counted_check(const plb_counted *c, size_t size_bytes, const char
         c->size_bytes != sizeof *c)
         return plb_fail(PLB_EINVAL, "%s: not counters of version %d", place, PLB_COUNTED_VERSION);
     if (!memchr(c->chip, 0, sizeof c->chip) || !memchr(c->reason, 0, sizeof c->reason) ||
-        !totals_are_sane(c->total) || c->launches < 0 || c->passes < 0)
+        !totals_are_sane(c->total) || !is_count(c->launches) || !is_count(c->passes) ||
+        !is_count(c->unnamed) || !is_count(c->uncounted))
         return plb_fail(PLB_EINVAL, "%s: damaged", place);
     for (int i = 0; i < PLB_COUNTED_KERNELS; i++) {
         const plb_counted_kernel *k = &c->kernel[i];
         if (!k->hash) continue;
-        if (!memchr(k->name, 0, sizeof k->name) || !totals_are_sane(k->total) || k->launches < 0)
+        if (!memchr(k->name, 0, sizeof k->name) || !totals_are_sane(k->total) ||
+            !is_count(k->launches))
             return plb_fail(PLB_EINVAL, "%s: damaged: kernel %d", place, i);
     }
     return PLB_OK;

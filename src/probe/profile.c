@@ -51,7 +51,7 @@ static plb_status read_files(plb_profile *p, const char *folder) {
     int count = 0;
     PLB_TRY(list_files(p, folder, ".spool", &names, &count));
     p->process = plb_arena_alloc(p->arena, (size_t)count * sizeof *p->process + 1);
-    p->problem = plb_arena_alloc(p->arena, (size_t)count * sizeof *p->problem + 1);
+    p->problem = plb_arena_alloc(p->arena, (size_t)(count + PROCESSES) * sizeof *p->problem);
     if (!p->process || !p->problem) return no_memory();
     for (int i = 0; i < count; i++) {
         if (plb_spool_read(names[i], &p->process[p->processes]) == PLB_OK)
@@ -81,7 +81,8 @@ static plb_status read_counted(plb_profile *p, const char *folder) {
     p->counted = plb_arena_alloc(p->arena, (size_t)count * sizeof *p->counted + 1);
     if (!p->counted) return no_memory();
     for (int i = 0; i < count; i++)
-        if (read_counted_file(p, names[i])) return PLB_EINVAL;
+        if (read_counted_file(p, names[i]))
+            snprintf(p->problem[p->problems++], sizeof *p->problem, "%s", plb_error_text());
     return PLB_OK;
 }
 

@@ -97,8 +97,10 @@ static plb_status bad(const char *place, const char *what, int64_t index, int64_
 }
 
 static bool times_are_sane(const plb_spool_times *t) {
+    const int64_t most = INT64_C(1) << 50; // 13 days
     return t->calls >= 0 && t->total_ns >= 0 && t->min_ns >= 0 && t->max_ns >= t->min_ns &&
-           (t->calls > 0 || t->total_ns == 0);
+           (t->calls > 0 || t->total_ns == 0) && t->calls < most &&
+           t->total_ns < most; // so that sums over all rows are in range
 }
 
 static plb_status check_calls(const plb_spool *s, const char *place) {

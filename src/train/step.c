@@ -182,7 +182,8 @@ static void follow_scale(step *s, int scale_variable) {
     plb_value larger = plb_where(g, grows, plb_affine(g, s->scale, 2, 0), s->scale);
     plb_value next = plb_where(g, s->finite, larger, plb_affine(g, s->scale, 0.5, 0));
     plb_value counts = plb_and(g, s->finite, plb_not(g, grows));
-    plb_assign(g, scale_variable, next);
+    // Where it and its reciprocal are normal numbers: from 0 and infinity no halving leads back.
+    plb_assign(g, scale_variable, plb_clamp(g, next, 0x1p-126, 0x1p126));
     plb_assign(g, steps_variable, plb_where(g, counts, steps, zero));
 }
 

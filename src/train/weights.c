@@ -11,6 +11,7 @@
 #include "base/machine.h"
 #include "base/thread.h"
 #include "engine/graph/graph.h"
+#include "engine/graph/home.h"
 #include "engine/graph/plan.h"
 #include "io/safetensors.h"
 #include "io/text.h"
@@ -212,16 +213,19 @@ plb_status plb_weights_write(const char *path, plb_model *model) {
     PLB_TRY(plb_model_allocate(model));
     plb_named_tensor *tensors = plb_alloc_array((size_t)model->n_variables + 1, sizeof *tensors);
     if (!tensors) return plb_fail(PLB_ENOMEM, "%s: out of memory", path);
+    plb_status status = PLB_OK;
     size_t count = 0;
     for (int i = 0; i < model->n_variables; i++) {
         const plb_variable_info info = plb_model_variable_info(model, i);
         if (!is_weight(&info)) continue;
+        status = plb_home_fetch(model, i); // from the device that trained it
+        if (status) break;
         tensors[count++] = (plb_named_tensor){
             info.name, plb_tensor_dense(plb_variable_data(model, i), info.type.dtype,
                                         &info.type.shape, (plb_layout){0})};
     }
     const plb_name_value metadata = {"format", "pt"}; // readers for PyTorch look for it
-    plb_status status = plb_safetensors_write(path, tensors, count, &metadata, 1);
+    if (!status) status = plb_safetensors_write(path, tensors, count, &metadata, 1);
     plb_free(tensors);
     return status;
 }

@@ -205,7 +205,9 @@ plb_status plb_worker_roof(plb_worker_session *s, const json_t *request) {
         if (machine.cache_bytes[i] > largest) largest = machine.cache_bytes[i];
     }
     if ((int64_t)roof.cache_bytes > largest) largest = (int64_t)roof.cache_bytes;
-    plb_json_double(&s->reply, "flops_per_s", roof.flops_per_s);
+    // Below what the processor has, vectors say nothing of its peak.
+    const bool whole = !getenv("PLUMB_ISA") && strcmp(roof.isa, "portable") != 0;
+    plb_json_double(&s->reply, "flops_per_s", whole ? roof.flops_per_s : 0);
     plb_json_double(&s->reply, "cache_bytes_per_s", roof.cache_bytes_per_s);
     plb_json_double(&s->reply, "memory_bytes_per_s", roof.memory_bytes_per_s);
     plb_json_int(&s->reply, "largest_cache_bytes", largest);

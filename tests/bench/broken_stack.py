@@ -103,6 +103,10 @@ class Broken(Cheat):
     def bad_fewer(self, answer):
         return dict(answer, count=answer["count"] - 1)
 
+    def bad_huge(self, answer):
+        os.ftruncate(int(os.environ.get("PLUMB_OUT_FD", "5")), 1 << 62)
+        return answer
+
     def bad_shape(self, answer):
         return dict(answer, tensors=[dict(t, shape=[1 << 31, 1 << 31, 7]) for t in
                                      answer["tensors"]] or [{"name": "output", "shape": "x"}])

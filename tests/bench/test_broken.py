@@ -31,6 +31,7 @@ WAYS = {
     "outside": ("protocol", "outside"),
     "negative": ("protocol", "samples"),
     "fewer": ("protocol", "samples"),
+    "huge": ("protocol", ""),
     "shape": ("protocol", "tensor"),
     "types": ("protocol", "samples"),
     "noise": ("ok", None),

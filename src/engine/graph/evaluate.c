@@ -6,6 +6,7 @@
 
 #include "base/core/alloc.h"
 #include "base/core/status.h"
+#include "plumb/ops.h"
 
 // The largest value that is computed while building, and the most work for one node.
 enum { MAX_ELEMENTS = 1 << 22 };
@@ -62,6 +63,12 @@ static bool is_small(const plb_evaluator *e, const plb_node *node) {
         if (plb_shape_count(&e->graph->values[node->out + k].type.shape) > MAX_ELEMENTS) {
             return false;
         }
+    }
+    if (node->op == PLB_OP_sort || node->op == PLB_OP_top_k) { // by definition, which is quadratic
+        const plb_shape x = plb_value_shape(e->graph, node->in[0]);
+        const int64_t axis = ((const plb_axis_attrs *)node->attrs)->axis;
+        const double line = x.rank ? (double)x.dim[axis < 0 ? axis + x.rank : axis] : 1;
+        if ((double)plb_shape_count(&x) * line > (double)MAX_FLOPS) return false;
     }
     if (!op->flops || node->n_in > 16) return true;
     for (int k = 0; k < node->n_in; k++) in[k] = plb_value_type(e->graph, node->in[k]);

@@ -62,6 +62,11 @@ static bool is_fixed(const search *s, plb_value value) {
     return s->fixed[s->rw.from->values[value].node];
 }
 
+// Kernels take zero points as bytes: another number, as in pictures less 127.5, is none.
+static bool is_zero_point(double zero) {
+    return zero == rint(zero) && zero >= INT8_MIN && zero <= UINT8_MAX;
+}
+
 static bool match_dequantise(const search *s, plb_value value, dequantised *d) {
     const plb_graph *g = s->rw.from;
     *d = (dequantised){.scale = PLB_NONE};
@@ -76,7 +81,7 @@ static bool match_dequantise(const search *s, plb_value value, dequantised *d) {
     } else {
         x = centred;
     }
-    if (!plb_made_by(g, x, PLB_OP_cast)) return false;
+    if (!is_zero_point(d->zero) || !plb_made_by(g, x, PLB_OP_cast)) return false;
     d->q = plb_maker(g, x)->in[0];
     return true;
 }
@@ -91,7 +96,7 @@ static bool match_quantise(const search *s, const plb_node *cast, quantised *q) 
     q->high = ((const plb_pointwise_attrs *)clamp->attrs)->beta;
     plb_value whole = clamp->in[0];
     if (!plb_pattern_shifted(g, clamp->in[0], &whole, &q->zero)) whole = clamp->in[0];
-    if (!plb_made_by(g, whole, PLB_OP_round)) return false;
+    if (!is_zero_point(q->zero) || !plb_made_by(g, whole, PLB_OP_round)) return false;
     plb_value divided = plb_maker(g, whole)->in[0];
     if (!plb_made_by(g, divided, PLB_OP_div)) return false;
     q->x = plb_maker(g, divided)->in[0], q->scale = plb_maker(g, divided)->in[1];
@@ -185,7 +190,7 @@ static bool match_centred(const search *s, plb_value value, dequantised *d) {
         d->zero = -d->zero;
     else
         x = value;
-    if (!plb_made_by(g, x, PLB_OP_cast)) return false;
+    if (!is_zero_point(d->zero) || !plb_made_by(g, x, PLB_OP_cast)) return false;
     d->q = plb_maker(g, x)->in[0];
     return plb_is_byte(type_of(g, d->q).dtype);
 }
@@ -342,6 +347,14 @@ static bool replace(search *s, int index) {
     return true;
 }
 
+// A scale of more axes than what it scales made a value of another shape, which others rely on.
+static bool keeps_shape(const plb_rewrite *rw, plb_value value) {
+    if (rw->to->status) return true; // the commit tells
+    const plb_shape was = type_of(rw->from, value).shape;
+    const plb_shape is = plb_value_shape(rw->to, rw->map[value]);
+    return plb_shape_equal(&was, &is);
+}
+
 plb_status plb_pass_int8(plb_graph **graph, const plb_pass_context *context) {
     search s = {0};
     int found = 0;
@@ -355,7 +368,7 @@ plb_status plb_pass_int8(plb_graph **graph, const plb_pass_context *context) {
     find_fixed(&s);
     for (int i = 0; i < (*graph)->n_nodes && !s.rw.to->status; i++) {
         plb_scope_enter(s.rw.to, (*graph)->nodes[i].scope);
-        bool done = replace(&s, i);
+        bool done = replace(&s, i) && keeps_shape(&s.rw, (*graph)->nodes[i].out);
         plb_scope_pop(s.rw.to);
         if (!done) plb_rewrite_copy(&s.rw, i);
         found += done;

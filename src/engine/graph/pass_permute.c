@@ -117,8 +117,10 @@ plb_status plb_pass_permute(plb_graph **graph, const plb_pass_context *context) 
         plb_scope_pop(rw.to);
     }
     PLB_TRY(plb_pass_commit(&rw, graph));
-    if (!joined) return PLB_OK;
-    plb_strbuf_printf(context->report, "permutations: %d joined with others, over %d ops\n", joined,
-                      moved);
+    if (!joined && !moved) return PLB_OK;
+    if (joined) {
+        plb_strbuf_printf(context->report, "permutations: %d joined with others, over %d ops\n",
+                          joined, moved);
+    }
     return plb_pass_clean(graph, context);
 }

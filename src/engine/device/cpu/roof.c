@@ -118,6 +118,8 @@ static size_t memory_buffer(const plb_machine *m) {
     if (bytes < 64 * MIB) bytes = 64 * MIB;
     if (bytes > MAX_MEMORY_BUFFER) bytes = MAX_MEMORY_BUFFER;
     int64_t quarter = m->memory_available_bytes / 4;
+    if (m->memory_limit_bytes && m->memory_limit_bytes / 8 < quarter)
+        quarter = m->memory_limit_bytes / 8;
     if (quarter > 0 && bytes > quarter) bytes = quarter;
     return (size_t)bytes;
 }

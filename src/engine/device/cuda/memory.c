@@ -91,6 +91,14 @@ void plb_cuda_host_free(plb_device *device, void *memory) {
 }
 
 plb_status plb_cuda_memory(plb_device *device, size_t *out_free, size_t *out_total) {
-    (void)device;
-    return plb_cuda_check(cuMemGetInfo(out_free, out_total), "ask for memory");
+    cuuint64_t reserved = 0, used = 0; // what the pool keeps unused it gives back when asked
+    PLB_TRY(plb_cuda_check(cuMemGetInfo(out_free, out_total), "ask for memory"));
+    PLB_TRY(plb_cuda_check(
+        cuMemPoolGetAttribute(device->pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved),
+        "ask for a pool's memory"));
+    PLB_TRY(
+        plb_cuda_check(cuMemPoolGetAttribute(device->pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used),
+                       "ask for a pool's memory"));
+    if (reserved > used) *out_free += (size_t)(reserved - used);
+    return PLB_OK;
 }
