@@ -194,6 +194,31 @@ def test_quantised(folder):
     check(quantization.QuantFormat.QOperator, x)
 
 
+def test_centred_pixels(folder):
+    """Bytes less 127.5 are no quantised numbers, though weights behind them may be."""
+    import numpy as np
+    from onnx import TensorProto, helper, numpy_helper
+
+    random = np.random.default_rng(5)
+    arrays = {"middle": np.float32(127.5), "scale": np.float32(1 / 127.5),
+              "w": random.integers(-127, 128, (16, 3, 3, 3)).astype(np.int8),
+              "w_scale": np.float32(0.01), "w_zero": np.int8(0)}
+    nodes = [("Cast", ["x"], "f", {"to": TensorProto.FLOAT}), ("Sub", ["f", "middle"], "c", {}),
+             ("Mul", ["c", "scale"], "p", {}),
+             ("DequantizeLinear", ["w", "w_scale", "w_zero"], "v", {}),
+             ("Conv", ["p", "v"], "y", {})]
+    graph = helper.make_graph(
+        [helper.make_node(op, i, [o], name=o, **a) for op, i, o, a in nodes], "centred",
+        [helper.make_tensor_value_info("x", TensorProto.UINT8, [1, 3, 16, 16])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 16, 14, 14])],
+        [numpy_helper.from_array(np.asarray(a), k) for k, a in arrays.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    name = f"{folder}/centred.onnx"
+    pathlib.Path(name).write_bytes(model.SerializeToString())
+    x = random.integers(0, 256, (1, 3, 16, 16)).astype(np.uint8)
+    close("bytes less 127.5", ours(name, [x], folder), theirs(name)(x))
+
+
 def test_channels_last(folder):
     """Permutations around every convolution, as exporters of such networks write them, cancel over
     what is pointwise, also where two branches meet."""
