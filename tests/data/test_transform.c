@@ -187,10 +187,14 @@ static void no_memory_is_an_answer(void) {
     CHECK(fault_every_allocation(resize_one, NULL) >= 10); // 12 where weights are split
 }
 
+// COARSE has blocks' means alone, as a progressive file that was not sent to its end.
+typedef enum scans { BASELINE, PROGRESSIVE, COARSE, SCANS } scans;
+
 // A JPEG of noise and stripes, `across` x `down` luma samples to a chroma sample. The bytes are
 // libjpeg's to allocate, the caller's to free().
 static unsigned long encode(unsigned char **out, int width, int height, int across, int down,
-                            bool progressive) {
+                            scans kind) {
+    static const jpeg_scan_info means = {.comps_in_scan = 3, .component_index = {0, 1, 2}};
     struct jpeg_compress_struct c;
     struct jpeg_error_mgr errors;
     unsigned long size_bytes = 0;
@@ -205,7 +209,8 @@ static unsigned long encode(unsigned char **out, int width, int height, int acro
     c.input_components = 3, c.in_color_space = JCS_RGB;
     jpeg_set_defaults(&c);
     c.comp_info[0].h_samp_factor = across, c.comp_info[0].v_samp_factor = down;
-    if (progressive) jpeg_simple_progression(&c);
+    if (kind == PROGRESSIVE) jpeg_simple_progression(&c);
+    if (kind == COARSE) c.scan_info = &means, c.num_scans = 1;
     jpeg_start_compress(&c, TRUE);
     for (int y = 0; y < height; y++) {
         for (int x = 0; x < 3 * width; x++) {
@@ -251,14 +256,14 @@ static void parts_of_any_sampling_are_exact(void) {
     static const int samplings[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {4, 2}};
     enum { WIDTH = 301, HEIGHT = 219 };
     uint32_t state = 7;
-    for (int k = 0; k < 12; k++) {
-        const int *sampling = samplings[k / 2];
+    static const char *const kinds[SCANS] = {"", ", progressive", ", coarse"};
+    for (int k = 0; k < 6 * SCANS; k++) {
+        const int *sampling = samplings[k / SCANS];
         char name[64];
         unsigned char *bytes;
-        size_t size_bytes = encode(&bytes, WIDTH, HEIGHT, sampling[0], sampling[1], k % 2);
+        size_t size_bytes = encode(&bytes, WIDTH, HEIGHT, sampling[0], sampling[1], k % SCANS);
         plb_image whole;
-        snprintf(name, sizeof name, "%d x %d%s", sampling[0], sampling[1],
-                 k % 2 ? ", progressive" : "");
+        snprintf(name, sizeof name, "%d x %d%s", sampling[0], sampling[1], kinds[k % SCANS]);
         CHECK_OK(plb_image_decode(bytes, size_bytes, name, NULL, &whole));
         for (int i = 0; i < 40; i++) {
             int at[4];
@@ -276,7 +281,7 @@ static void parts_of_any_sampling_are_exact(void) {
 // What lies below a part is not decoded, but a file that ends in it is still found out.
 static void a_file_cut_below_the_part_is_refused(void) {
     unsigned char *bytes;
-    size_t size_bytes = encode(&bytes, 301, 219, 2, 2, false);
+    size_t size_bytes = encode(&bytes, 301, 219, 2, 2, BASELINE);
     plb_image_part wanted = {0, 0, 16, 16}, at;
     const plb_image_sink sink = {.choose = choose_fixed, .context = &wanted};
     plb_image part;
