@@ -37,15 +37,20 @@ static void build(trained *t, const char *optimizer, double scale, int64_t growt
     CHECK_OK(plb_plan_new(g, options, &t->plan));
 }
 
-static void run(trained *t, int steps) {
+static void run_on(trained *t, int steps, float first) {
     for (int i = 0; i < steps && t->plan; i++) {
         plb_tensor x, y;
         CHECK_OK(plb_plan_input(t->plan, "x", &x));
         CHECK_OK(plb_plan_input(t->plan, "y", &y));
         for (int k = 0; k < ROWS * N; k++) ((float *)x.data)[k] = (float)((k * 7 + i) % 11) / 11;
         for (int k = 0; k < ROWS; k++) ((float *)y.data)[k] = (float)(k % 3) - 0.5f;
+        ((float *)x.data)[0] += first;
         CHECK_OK(plb_plan_run(t->plan));
     }
+}
+
+static void run(trained *t, int steps) {
+    run_on(t, steps, 0);
 }
 
 static double value(trained *t, const char *name, int element) {
@@ -120,6 +125,20 @@ static void steps_that_overflow_are_left_out(void) {
     }
 }
 
+// However many steps are left out, the scale stays a number that can be divided out again.
+static void many_steps_may_be_left_out(void) {
+    for (int i = 0; i < 2; i++) {
+        trained t;
+        build(&t, "sgd", 65536, 0, 1, &here[i]);
+        run_on(&t, 300, NAN);
+        CHECK_NEAR(value(&t, "w", 0), 0.25, 0);
+        CHECK_NEAR(value(&t, "loss_scale", 0), 0x1p-126, 0);
+        run(&t, 1);
+        CHECK(isfinite(value(&t, "w", 0)) && value(&t, "w", 0) != 0.25);
+        end(&t);
+    }
+}
+
 // Gradients of about 1e-9, which f16 takes for zero, move the weights only when they are scaled.
 static void gradients_in_f16_survive(void) {
     const plb_backend *backend = NULL;
@@ -153,6 +172,7 @@ int main(void) {
         {"scaling changes no bit", scaling_changes_no_bit},
         {"the scale grows after so many steps", scale_grows_after_so_many_steps},
         {"steps that overflow are left out", steps_that_overflow_are_left_out},
+        {"many steps may be left out", many_steps_may_be_left_out},
         {"gradients in f16 survive", gradients_in_f16_survive},
     };
     return check_main(tests, sizeof tests / sizeof *tests);
