@@ -29,8 +29,7 @@ typedef struct plb_profile_flags {
         {PLB_PROFILE_FLAG("steps", INT, steps), .value = "N", .max = 1 << 30, .fallback = "0", \
          .help = "steps it makes; 0: one a range \"step\""},                                   \
         {PLB_PROFILE_FLAG("group", CHOICE, group), .value = "kernel|class|range",              \
-         .fallback = "kernel",                                                                 \
-         .help = "class leaves single kernels out; range: ranges by name, as operators"},      \
+         .fallback = "kernel", .help = "class: no single kernels; range: operators"},          \
     {                                                                                          \
         PLB_PROFILE_FLAG("classes", FILE, classes),                                            \
             .value = "FILE",                                                                   \
