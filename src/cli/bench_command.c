@@ -81,6 +81,8 @@ plb_status plb_bench_profile_case(plb_call *call, const plb_bench_flags *flags,
     plb_status status;
     if (!arena) return plb_fail(PLB_ENOMEM, "out of memory");
     plb_cli_catch_interrupt();
+    if (flags->dim)
+        PLB_TRY_OUT(plb_cli_onnx_check_dims(call->operands, call->operand_count, flags->dim));
     PLB_TRY_OUT(plb_bench_flags_read(flags, call, arena, &options));
     PLB_TRY_OUT(plb_bench_probing_new(show, call, &probing));
     options.tell = plb_bench_show, options.verify = true;
