@@ -18,6 +18,8 @@
 #include "bench/stats.h"
 
 static const double default_margin = 0.01, default_false_rate = 0.005;
+// The level of each of the two one-sided tests of equivalence: Schuirmann's, and the usual one.
+static const double same_rate = 0.05;
 // Starts that differ more than history says by so small a chance show that it is another history.
 static const double distrust = 0.01;
 // Two runs of unchanged software differ by about 1 % where nobody has measured it: TorchBench's
@@ -371,7 +373,7 @@ static int64_t starts_needed(const plb_comparison *c, const plb_verdict_options 
     // The margin on that side where the effect is.
     const double margin = c->effect < 0 ? -log1p(-margin_of(o)) : log1p(margin_of(o));
     const bool beyond = effect > margin;
-    const double p = beyond ? 1 - false_rate_of(o) / 2 : 0.975;
+    const double p = beyond ? 1 - false_rate_of(o) / 2 : 1 - same_rate;
     const double normal = plb_student_quantile(p, 1e9), reach = beyond ? effect : margin - effect;
     for (int64_t n = from; n <= 200; n++) {
         double more = gain * (double)(n - fewer), dof = c->start_dof + more;
@@ -396,7 +398,7 @@ static void decide_one(plb_comparison *c, const plb_verdict_options *o) {
         bool beyond = c->effect > log1p(margin) || c->effect < log1p(-margin);
         if (beyond && c->p_differ_adjusted <= false_rate)
             c->verdict = c->effect > 0 ? PLB_VERDICT_SLOWER : PLB_VERDICT_FASTER;
-        else if (c->p_same_adjusted <= 0.025)
+        else if (c->p_same_adjusted <= same_rate)
             c->verdict = PLB_VERDICT_SAME;
         else
             c->lack = PLB_LACK_WIDTH;

@@ -297,7 +297,7 @@ const plb_command plb_cmd_compare = {
         "that has both. With --by, the cases of one run (the newest, or A) are compared with\n"
         "each other along KEY: stack, settings, batch (by time per sample), size, device,\n"
         "threads, dtype or region.\n\n"
-        "The verdict is SAME where the 95 % interval of the ratio of their times lies within\n"
+        "The verdict is SAME where the 90 % interval of the ratio of their times lies within\n"
         "the margin, SLOWER or FASTER where B differs from A by more than the margin with at\n"
         "most 0.5 % of such verdicts wrong, and UNSURE otherwise, with what is needed to be\n"
         "sure. docs/measuring.md explains it.\n\n"
