@@ -64,6 +64,24 @@ def message(*fields):
                     else varint(n << 3 | 2) + varint(len(v)) + v for n, v in fields)
 
 
+def test_values_beside(_stacks, folder):
+    """What an export stands for changes with every file that the model has values in."""
+    sys.path.insert(0, str(pathlib.Path("stacks/common").resolve()))
+    from plumb_stack import exports
+
+    names = ["w.bin", "data/w.bin", "long/" + "n" * 200 + ".bin", "absent.bin"]
+    entries = [(13, message((1, b"location"), (2, name.encode()))) for name in names]
+    path = pathlib.Path(folder, "beside.onnx")
+    path.write_bytes(message((7, message((5, message(*entries))))))
+    for name in names[:3]:
+        pathlib.Path(folder, name).parent.mkdir(exist_ok=True)
+        pathlib.Path(folder, name).write_bytes(b"1234")
+    before = exports.beside(path)
+    assert [name for name, _, _ in before] == sorted(names[:3]), before
+    pathlib.Path(folder, names[1]).write_bytes(b"12345")
+    assert exports.beside(path) != before
+
+
 def cast_model(*types):
     """y0 = Cast(Abs(x)), y1 = ..., f32 [2, 3] to the types with these numbers in ONNX."""
     def value(name, dtype):

@@ -9,8 +9,10 @@ timed as the stack's own loading.
 import hashlib
 import importlib.util
 import json
+import mmap
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -73,13 +75,24 @@ def rewritten(case):
                    "dims": case.dims, "beside": beside(case.file)})
 
 
+def locations(data):
+    """The paths of external data that a model's bytes name: values of entries with the key
+    "location", each a length of seven bits a byte and so many bytes."""
+    for entry in re.finditer(rb"\x0a\x08location\x12([\x80-\xff]{0,3}[\x00-\x7f])", data):
+        length = sum((byte & 127) << 7 * i for i, byte in enumerate(entry[1]))
+        yield data[entry.end():entry.end() + length]
+
+
 def beside(path):
-    """The files that the model may have its values in: those of its folder that it names."""
-    with open(path, "rb") as file:
-        data = file.read()
-    names = [entry for entry in os.scandir(os.path.dirname(path) or ".")
-             if entry.is_file() and os.fsencode(entry.name) in data]
-    return sorted((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in names)
+    """The files in which the model has values, with what tells whether they changed."""
+    folder = os.path.dirname(path) or "."
+    found = set()
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        for name in map(os.fsdecode, locations(data)):
+            full = os.path.join(folder, name)
+            if os.path.isfile(full):
+                found.add((name, os.stat(full).st_size, os.stat(full).st_mtime_ns))
+    return sorted(found)
 
 
 def cached(wanted):
