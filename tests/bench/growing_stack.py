@@ -30,6 +30,7 @@ class Growing(Cheat):
         if self.way == "breaker" and batch > 1:
             return error(request, "internal", "KeyError: 'x'")
         if self.way == "eater":
+            self.held = None  # before the next is made, or both would count
             self.held = bytearray(os.urandom(1 << 20)) * (64 * batch)
         return super().load(request)
 
