@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a profile's text and its JSON work out alike.
+#ifndef PLB_CLI_PROFILE_NUMBERS_H
+#define PLB_CLI_PROFILE_NUMBERS_H
+
+#include <sys/time.h>
+
+#include "cli/profile_report.h"
+
+static inline double plb_profile_share(int64_t part_ns, int64_t whole_ns) {
+    return whole_ns ? (double)part_ns / (double)whole_ns : 0;
+}
+
+static inline double plb_profile_ms(int64_t ns) {
+    return (double)ns / 1e6;
+}
+
+// Rows of a table of `count` that are shown.
+static inline int plb_profile_rows(const plb_profile_report *r, int count) {
+    return r->top && r->top < count ? r->top : count;
+}
+
+static inline bool plb_profile_was_asked(const plb_profile *p, int total) {
+    for (int i = 0; i < p->counteds; i++)
+        if (p->counted[i].asked & 1u << total) return true;
+    return false;
+}
+
+static inline double plb_profile_seconds(struct timeval t) {
+    return (double)t.tv_sec + (double)t.tv_usec / 1e6;
+}
+
+// Why records were lost, by plb_lost; static.
+const char *plb_profile_lost_name(int reason);
+
+#endif
