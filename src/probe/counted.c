@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/counted.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,6 +10,7 @@
 
 #include "base/core/hash.h"
 #include "base/core/status.h"
+#include "probe/mapped.h"
 
 static const char *const names[] = {"cores", "tensor", "dram", "l2"};
 
@@ -44,19 +43,9 @@ plb_status plb_counted_parse(const char *list, uint32_t *out_asked) {
 }
 
 plb_status plb_counted_create(const char *path, plb_counted **out) {
+    void *map;
     *out = NULL;
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0) return plb_fail_errno("%s", path);
-    int code = posix_fallocate(fd, 0, sizeof(plb_counted));
-    void *map = MAP_FAILED;
-    if (code == 0) map = mmap(NULL, sizeof(plb_counted), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    int saved = code ? code : errno;
-    close(fd);
-    if (map == MAP_FAILED) {
-        unlink(path);
-        errno = saved;
-        return plb_fail_errno("%s: %zu bytes", path, sizeof(plb_counted));
-    }
+    PLB_TRY(plb_mapped_new(path, sizeof(plb_counted), &map));
     plb_counted *c = map;
     c->magic = PLB_COUNTED_MAGIC;
     c->version = PLB_COUNTED_VERSION;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/spool.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
@@ -10,21 +9,12 @@
 #include <unistd.h>
 
 #include "base/core/status.h"
+#include "probe/mapped.h"
 
 plb_status plb_spool_create(const char *path, plb_spool **out) {
+    void *map;
     *out = NULL;
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0) return plb_fail_errno("%s", path);
-    int code = posix_fallocate(fd, 0, sizeof(plb_spool));
-    void *map = MAP_FAILED;
-    if (code == 0) map = mmap(NULL, sizeof(plb_spool), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    int saved = code ? code : errno;
-    close(fd);
-    if (map == MAP_FAILED) {
-        unlink(path);
-        errno = saved;
-        return plb_fail_errno("%s: %zu bytes", path, sizeof(plb_spool));
-    }
+    PLB_TRY(plb_mapped_new(path, sizeof(plb_spool), &map));
     plb_spool *spool = map;
     spool->magic = PLB_SPOOL_MAGIC;
     spool->version = PLB_SPOOL_VERSION;
