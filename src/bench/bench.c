@@ -40,6 +40,16 @@ plb_status plb_bench_start_reference(plb_bench *b) {
     return plb_client_start(&b->reference, b->stacks.reference, &options);
 }
 
+plb_client_options plb_bench_client_options(const plb_bench *b, const plb_bench_case *c) {
+    const plb_bench_options *o = &b->options;
+    return (plb_client_options){.threads = (int)c->c.threads,
+                                .memory_limit_bytes = o->memory_limit_bytes,
+                                .cache = b->cache,
+                                .hello_s = fmin(o->timeout_s, 120),
+                                .interrupted = o->interrupted,
+                                .context = o->context};
+}
+
 plb_status plb_bench_new(const plb_bench_options *options, plb_bench **out) {
     plb_bench *b = plb_alloc(sizeof *b);
     plb_status status;

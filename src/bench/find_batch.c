@@ -26,15 +26,8 @@ typedef struct finder {
 
 // ---------------------------------------------------------------------------- one trial
 static plb_status start_worker(finder *f) {
-    const plb_bench_options *o = &f->b->options;
-    const plb_client_options options = {.threads = (int)f->c->c.threads,
-                                        .memory_limit_bytes = o->memory_limit_bytes,
-                                        .cache = f->b->cache,
-                                        .hello_s = fmin(o->timeout_s, 120),
-                                        .interrupted = o->interrupted,
-                                        .context = o->context};
-    if (f->client.stack) return PLB_OK;
-    return plb_client_start(&f->client, f->c->stack, &options);
+    const plb_client_options options = plb_bench_client_options(f->b, f->c);
+    return f->client.stack ? PLB_OK : plb_client_start(&f->client, f->c->stack, &options);
 }
 
 static plb_status too_large(finder *f, const char *what, int64_t bytes) {

@@ -280,13 +280,7 @@ static plb_status open_start(const runner *r, member *m, int64_t group) {
 
 // Starts the worker, unless that was done ahead.
 static plb_status launch(const runner *r, member *m) {
-    const plb_bench_options *o = &r->b->options;
-    const plb_client_options options = {.threads = (int)m->c->c.threads,
-                                        .memory_limit_bytes = o->memory_limit_bytes,
-                                        .cache = r->b->cache,
-                                        .hello_s = fmin(o->timeout_s, 120),
-                                        .interrupted = o->interrupted,
-                                        .context = o->context};
+    const plb_client_options options = plb_bench_client_options(r->b, m->c);
     return m->client.stack ? PLB_OK : plb_client_launch(&m->client, m->c->stack, &options);
 }
 

@@ -53,6 +53,8 @@ struct plb_bench {
 PLB_MUST_USE plb_status plb_matrix_expand(plb_bench *bench);
 // Starts plumb-ref unless it runs; a failure of it is one of ours.
 PLB_MUST_USE plb_status plb_bench_start_reference(plb_bench *bench);
+// For the worker of a case; what is borrowed lives as long as the bench.
+plb_client_options plb_bench_client_options(const plb_bench *bench, const plb_bench_case *c);
 // Finds the batches of all groups that want theirs found, then joins groups of one table and batch,
 // so that they take turns. Cases may change places.
 PLB_MUST_USE plb_status plb_bench_find_batches(plb_bench *bench);

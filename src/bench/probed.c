@@ -29,14 +29,8 @@ static plb_status take_iterations(probed *p, int64_t n, plb_block *out) {
 }
 
 static plb_status bring_up(probed *p, const char *const *environment) {
-    const plb_bench_options *o = &p->b->options;
-    const plb_client_options options = {.threads = (int)p->c->c.threads,
-                                        .memory_limit_bytes = o->memory_limit_bytes,
-                                        .cache = p->b->cache,
-                                        .environment = environment,
-                                        .hello_s = fmin(o->timeout_s, 120),
-                                        .interrupted = o->interrupted,
-                                        .context = o->context};
+    plb_client_options options = plb_bench_client_options(p->b, p->c);
+    options.environment = environment;
     plb_loaded loaded;
     PLB_TRY(plb_client_start(&p->client, p->c->stack, &options));
     return plb_load_send(&p->client, &p->load, &loaded);
