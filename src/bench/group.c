@@ -13,41 +13,22 @@
 #include "base/core/clock.h"
 #include "base/core/status.h"
 #include "base/machine.h"
-#include "bench/matrix.h"
+#include "bench/member.h"
 #include "bench/trace.h"
 #include "bench/usage.h"
-
-typedef struct member {
-    plb_bench_case *c;
-    plb_client client;
-    plb_series *series;
-    plb_load load;
-    int64_t start_id;
-    bool open; // the store has a start of it that has not ended
-    plb_store_start_end end;
-    plb_stop stop;
-    char *memory; // JSON
-} member;
-
-typedef struct runner {
-    plb_bench *b;
-    plb_group *g;
-    int start; // number of the start
-} runner;
 
 static uint64_t draw(plb_bench *b) { // xorshift64 (Marsaglia 2003)
     b->chance ^= b->chance << 13, b->chance ^= b->chance >> 7, b->chance ^= b->chance << 17;
     return b->chance;
 }
 
-// What has passed since `began_ns` was spent on this case.
-static void charge(const runner *r, member *m, int64_t began_ns) {
+void plb_member_charge(const plb_runner *r, plb_member *m, int64_t began_ns) {
     m->c->spent_ns += plb_now_ns() - began_ns;
     if (r->start == 0) m->c->first_spent_ns = m->c->spent_ns;
 }
 
 // ---------------------------------------------------------------------------- ends
-static plb_status end_start(const runner *r, member *m) {
+static plb_status end_start(const plb_runner *r, plb_member *m) {
     if (!m->open) return PLB_OK;
     m->open = false;
     m->end.outcome = plb_outcome_name(m->c->failure.outcome);
@@ -56,7 +37,7 @@ static plb_status end_start(const runner *r, member *m) {
     return plb_store_end_start(r->b->store, m->start_id, &m->end);
 }
 
-static void clear(member *m) {
+static void clear(plb_member *m) {
     plb_client_stop(&m->client);
     plb_series_free(m->series);
     free(m->memory);
@@ -64,7 +45,7 @@ static void clear(member *m) {
 }
 
 // A case's own failure ends the case and is no failure here; anything else is passed on.
-static plb_status settle(const runner *r, member *m, plb_status status) {
+static plb_status settle(const plb_runner *r, plb_member *m, plb_status status) {
     if (status == PLB_OK) return PLB_OK;
     if (status != PLB_EBROKEN || m->client.failure.outcome == PLB_OUTCOME_OK) {
         plb_status unused = end_start(r, m);
@@ -78,18 +59,18 @@ static plb_status settle(const runner *r, member *m, plb_status status) {
     return plb_bench_end_case(r->b, m->c);
 }
 
-static plb_status not_equal(member *m) {
+static plb_status not_equal(plb_member *m) {
     return plb_failure_set(&m->client.failure, PLB_OUTCOME_INVALID, "%s", m->c->proof.reason);
 }
 
 // ---------------------------------------------------------------------------- proof
-static double block_limit_s(const runner *r, const member *m, double n) {
+static double block_limit_s(const plb_runner *r, const plb_member *m, double n) {
     double expected = n * m->c->iteration_ns / 1e9, least = r->b->options.timeout_s;
     double limit = 30 + 50 * expected;
     return fmin(limit, fmax(least, 5 * expected));
 }
 
-static plb_load load_of(const runner *r, const member *m, bool proof) {
+plb_load plb_member_load(const plb_runner *r, const plb_member *m, bool proof) {
     plb_group *g = r->g;
     bool small = proof && g->small_proof;
     return (plb_load){.c = &m->c->c,
@@ -112,11 +93,11 @@ static plb_case reference_case(const plb_group *g) {
 }
 
 // Computed when the first worker of the group asks for it.
-static plb_status need_reference(const runner *r, member *m) {
+static plb_status need_reference(const plb_runner *r, plb_member *m) {
     plb_group *g = r->g;
     if (g->has_reference) return PLB_OK;
     const plb_case c = reference_case(g);
-    plb_load load = load_of(r, m, true);
+    plb_load load = plb_member_load(r, m, true);
     load.c = &c;
     plb_bench_tell(r->b, PLB_BENCH_PROGRESS, m->c, "reference");
     int64_t began = plb_now_ns();
@@ -129,7 +110,7 @@ static plb_status need_reference(const runner *r, member *m) {
 }
 
 // Of a training step that is too dear in f64: the largest batch that is not.
-static plb_status choose_proof_batch(const runner *r) {
+static plb_status choose_proof_batch(const plb_runner *r) {
     plb_group *g = r->g;
     int64_t batch = g->facts.batch;
     g->proof_facts = g->facts;
@@ -147,13 +128,13 @@ static plb_status choose_proof_batch(const runner *r) {
     return plb_batches_new(&g->proof_facts, &g->proof_batches);
 }
 
-static plb_status load_again(member *m, const plb_load *load) {
+static plb_status load_again(plb_member *m, const plb_load *load) {
     plb_loaded ignored;
     return plb_load_send(&m->client, load, &ignored);
 }
 
 // Says where it begins to differ. The outcome stands already: what goes wrong here changes nothing.
-static plb_status trace(const runner *r, member *m, const plb_load *load) {
+static plb_status trace(const plb_runner *r, plb_member *m, const plb_load *load) {
     const plb_case c = reference_case(r->g);
     const plb_failure before = m->client.failure;
     plb_load own = *load;
@@ -169,8 +150,8 @@ static plb_status trace(const runner *r, member *m, const plb_load *load) {
 }
 
 // Any way it ends, the worker is loaded as `m->load` says afterwards.
-static plb_status prove(const runner *r, member *m) {
-    const plb_load proof_load = load_of(r, m, true);
+static plb_status prove(const plb_runner *r, plb_member *m) {
+    const plb_load proof_load = plb_member_load(r, m, true);
     plb_proof *proof = &m->c->proof;
     bool again =
         proof_load.batches != m->load.batches || (r->g->facts.training && r->g->facts.dropout);
@@ -190,195 +171,9 @@ static plb_status prove(const runner *r, member *m) {
     return again ? load_again(m, &m->load) : PLB_OK;
 }
 
-// ---------------------------------------------------------------------------- coming up
-static int64_t known(const json_t *object, const char *key) {
-    const json_t *value = json_object_get(object, key);
-    return json_is_integer(value) && json_integer_value(value) >= 0 ? json_integer_value(value)
-                                                                    : -1;
-}
-
-static int64_t device_peak(const json_t *answer) {
-    const json_t *devices = json_object_get(answer, "devices");
-    int64_t sum = 0;
-    for (size_t i = 0; i < json_array_size(devices); i++) {
-        int64_t peak = known(json_array_get(devices, i), "allocated_peak_bytes");
-        if (peak < 0) return -1;
-        sum += peak;
-    }
-    return json_array_size(devices) ? sum : -1;
-}
-
-static plb_status ask_memory(const runner *r, member *m) {
-    json_t *answer = NULL;
-    PLB_TRY(plb_client_ask(&m->client, json_pack("{s:s}", "type", "memory"),
-                           r->b->options.timeout_s, "memory", &answer));
-    m->end.peak_rss_bytes = known(answer, "peak_rss_bytes");
-    m->end.device_peak_bytes = device_peak(answer);
-    if (r->start == 0) {
-        m->c->peak_rss_bytes = m->end.peak_rss_bytes;
-        m->c->device_peak_bytes = m->end.device_peak_bytes;
-        m->c->planned_bytes = known(answer, "planned_bytes");
-    }
-    free(m->memory);
-    m->memory = json_dumps(answer, JSON_COMPACT);
-    json_decref(answer);
-    return PLB_OK;
-}
-
-static plb_status look_at(const runner *r, member *m, int64_t n, plb_block *out) {
-    const plb_load *load = &m->load;
-    const plb_block_request request = {.n = n,
-                                       .check = -1,
-                                       .region = load->c->region,
-                                       .n_slots = 2,
-                                       .restart = load->facts->training,
-                                       .limit_s = r->b->options.timeout_s};
-    return plb_block_take(&m->client, &request, out);
-}
-
-// The first call: with whatever happens only once.
-static plb_status first_call(const runner *r, member *m) {
-    plb_block block;
-    PLB_TRY(look_at(r, m, 1, &block));
-    m->end.first_call_ns = block.samples_ns[0];
-    if (block.compile_ns >= 0) m->end.compile_ns = block.compile_ns;
-    if (r->start == 0) {
-        m->c->first_call_ns = m->end.first_call_ns, m->c->compile_ns = m->end.compile_ns;
-    }
-    return PLB_OK;
-}
-
-// A guess at an iteration's length; one that is long is not repeated for it. Later starts know it.
-static plb_status second_look(const runner *r, member *m) {
-    const double long_ns = 200e6;
-    plb_block block;
-    if (r->start > 0) return PLB_OK;
-    m->c->iteration_ns = HUGE_VAL;
-    for (int64_t n = 1; n < 3 && (n == 1 || m->c->iteration_ns < long_ns); n++) {
-        PLB_TRY(look_at(r, m, n, &block));
-        for (int64_t i = 0; i < block.count; i++) {
-            double ns = (double)block.samples_ns[i] / (double)block.iterations_per_sample;
-            m->c->iteration_ns = fmin(m->c->iteration_ns, ns);
-        }
-    }
-    return PLB_OK;
-}
-
-static plb_status open_start(const runner *r, member *m, int64_t group) {
-    m->end = (plb_store_start_end){.warmup_iterations = -1,
-                                   .load_ns = -1,
-                                   .first_call_ns = -1,
-                                   .compile_ns = -1,
-                                   .peak_rss_bytes = -1,
-                                   .device_peak_bytes = -1};
-    m->stop = PLB_STOP_NOT_YET;
-    if (!r->b->store) return PLB_OK;
-    PLB_TRY(plb_store_begin_start(r->b->store, m->c->measurement, r->start, group, &m->start_id));
-    m->open = true;
-    return PLB_OK;
-}
-
-// Starts the worker, unless that was done ahead.
-static plb_status launch(const runner *r, member *m) {
-    const plb_client_options options = plb_bench_client_options(r->b, m->c);
-    return m->client.stack ? PLB_OK : plb_client_launch(&m->client, m->c->stack, &options);
-}
-
-static json_t **known_hello(const plb_bench *b, const member *m) {
-    bool reference = m->c->stack == b->stacks.reference; // not in the list
-    return &b->hello[reference ? (ptrdiff_t)b->stacks.count : m->c->stack - b->stacks.list];
-}
-
-// What a stack said once of what it can do holds for all its cases: no process is started for one
-// that it refuses.
-static plb_status check_known(const runner *r, member *m) {
-    json_t *hello = *known_hello(r->b, m);
-    if (!hello || m->client.stack) return PLB_OK;
-    m->client = plb_client_absent(m->c->stack, hello);
-    PLB_TRY(plb_load_check(&m->client, &m->load));
-    plb_client_stop(&m->client);
-    return PLB_OK;
-}
-
-static void note_hello(const runner *r, member *m, json_t *hello) {
-    json_t **known = known_hello(r->b, m);
-    if (!*known) *known = json_incref(hello);
-    if (m->c->versions) return;
-    m->c->versions = json_dumps(json_object_get(hello, "versions"), JSON_COMPACT);
-}
-
-static plb_status greet(const runner *r, member *m) {
-    if (m->client.failure.outcome != PLB_OUTCOME_OK) return PLB_EBROKEN; // as it came up, ahead
-    PLB_TRY(launch(r, m));
-    if (!m->client.hello) PLB_TRY(plb_client_greet(&m->client));
-    plb_process_pause(&m->client.process, false);
-    note_hello(r, m, m->client.hello);
-    return PLB_OK;
-}
-
-static plb_status start_worker(const runner *r, member *m) {
-    plb_loaded loaded;
-    plb_bench_tell(r->b, PLB_BENCH_PROGRESS, m->c, "load");
-    m->load = load_of(r, m, false);
-    if (*known_hello(r->b, m)) note_hello(r, m, *known_hello(r->b, m));
-    PLB_TRY(check_known(r, m));
-    PLB_TRY(greet(r, m));
-    PLB_TRY(plb_load_send(&m->client, &m->load, &loaded));
-    m->end.load_ns = loaded.load_ns, m->end.compile_ns = loaded.compile_ns;
-    if (r->start == 0) m->c->load_ns = loaded.load_ns;
-    return PLB_OK;
-}
-
-// ---------------------------------------------------------------------------- coming up together
-// Interpreters that import a framework need one processor each, for seconds: as many workers as
-// there are processors come up side by side, and wait, stopped, until it is their turn to load.
-// Nothing is timed meanwhile. What goes wrong is the member's own trouble, told at its turn.
-static plb_status pass_own_failure(const member *m, plb_status status) {
-    bool own = status == PLB_EBROKEN && m->client.failure.outcome != PLB_OUTCOME_OK;
-    return own ? PLB_OK : status;
-}
-
-static plb_status launch_ahead(const runner *r, member *m) {
-    const json_t *hello = *known_hello(r->b, m);
-    if (m->c->ended || m->client.stack) return PLB_OK;
-    if (hello) { // would it refuse?
-        m->load = load_of(r, m, false);
-        plb_status status = check_known(r, m);
-        plb_client_stop(&m->client);
-        m->client = (plb_client){0};
-        if (status) return status == PLB_EBROKEN ? PLB_OK : status;
-    }
-    return pass_own_failure(m, launch(r, m));
-}
-
-static plb_status greet_ahead(const runner *r, member *m, int64_t *used) {
-    int64_t began = plb_now_ns();
-    if (!m->client.stack || m->client.failure.outcome != PLB_OUTCOME_OK) return PLB_OK;
-    plb_bench_tell(r->b, PLB_BENCH_PROGRESS, m->c, "start");
-    plb_status status = plb_client_greet(&m->client);
-    charge(r, m, began);
-    if (status) return pass_own_failure(m, status);
-    plb_process_pause(&m->client.process, true);
-    *used += plb_usage_tree_rss(m->client.process.worker);
-    return PLB_OK;
-}
-
-// No more than fit into a third of the memory: the others start when it is their turn.
-static plb_status come_up(const runner *r, member *members, int n) {
-    const int64_t budget = r->b->options.memory_limit_bytes / 3;
-    int at_once = plb_machine_threads(), greeted = 0, i = 0;
-    int64_t used = 0;
-    for (; i < n && used < budget; i++) {
-        PLB_TRY(launch_ahead(r, &members[i]));
-        if (i + 1 >= at_once) PLB_TRY(greet_ahead(r, &members[greeted++], &used));
-    }
-    while (greeted < i) PLB_TRY(greet_ahead(r, &members[greeted++], &used));
-    return PLB_OK;
-}
-
 // ---------------------------------------------------------------------------- blocks
 // What disturbs now, noted with the case for its table.
-static uint32_t marks_of(const runner *r, member *m, const plb_block *block, bool timed) {
+static uint32_t marks_of(const plb_runner *r, plb_member *m, const plb_block *block, bool timed) {
     uint32_t marks = plb_disturbance_look(&r->b->disturbance);
     plb_bench_case *c = m->c;
     if (timed) {
@@ -390,7 +185,7 @@ static uint32_t marks_of(const runner *r, member *m, const plb_block *block, boo
     return marks | (block->recompiled > 0 ? PLB_MARK_RECOMPILED : 0);
 }
 
-static plb_status store_block(const runner *r, member *m, const plb_block *block,
+static plb_status store_block(const plb_runner *r, plb_member *m, const plb_block *block,
                               plb_series_phase phase, int64_t sweep) {
     const uint32_t marks = marks_of(r, m, block, phase == PLB_PHASE_TIMED);
     const plb_store_block row = {.kind =
@@ -405,7 +200,7 @@ static plb_status store_block(const runner *r, member *m, const plb_block *block
 }
 
 // One block of the series' choosing, of which one iteration is checked.
-static plb_status take_block(const runner *r, member *m, int64_t sweep) {
+static plb_status take_block(const plb_runner *r, plb_member *m, int64_t sweep) {
     const plb_load *load = &m->load;
     int64_t n = plb_series_next(m->series);
     bool training = load->facts->training;
@@ -428,7 +223,7 @@ static plb_status take_block(const runner *r, member *m, int64_t sweep) {
     return m->c->proof.reason[0] ? not_equal(m) : PLB_OK;
 }
 
-static plb_status warm_up(const runner *r, member *m) {
+static plb_status warm_up(const plb_runner *r, plb_member *m) {
     const plb_bench_options *o = &r->b->options;
     const plb_series_options options = {.precision = o->precision,
                                         .time_ns = (int64_t)(o->time_s / o->starts * 1e9),
@@ -452,14 +247,14 @@ static plb_status warm_up(const runner *r, member *m) {
     return plb_failure_set(&m->client.failure, PLB_OUTCOME_REFUSED, "%s", plb_error_text());
 }
 
-static plb_status bring_up(const runner *r, member *m, int64_t group) {
+static plb_status bring_up(const plb_runner *r, plb_member *m, int64_t group) {
     plb_bench *b = r->b;
-    PLB_TRY(open_start(r, m, group));
-    PLB_TRY(start_worker(r, m));
-    PLB_TRY(first_call(r, m));
-    PLB_TRY(second_look(r, m));
+    PLB_TRY(plb_member_open_start(r, m, group));
+    PLB_TRY(plb_member_start_worker(r, m));
+    PLB_TRY(plb_member_first_call(r, m));
+    PLB_TRY(plb_member_second_look(r, m));
     if (r->start == 0) {
-        PLB_TRY(ask_memory(r, m));
+        PLB_TRY(plb_member_ask_memory(r, m));
         PLB_TRY(prove(r, m));
         if (b->options.verify) return PLB_OK;
         if (!b->options.no_audit) {
@@ -476,21 +271,21 @@ static plb_status bring_up(const runner *r, member *m, int64_t group) {
 }
 
 // ---------------------------------------------------------------------------- timing
-static bool is_alive(const member *m) {
+static bool is_alive(const plb_member *m) {
     return !m->c->ended && m->series;
 }
 
-static plb_status turn(const runner *r, member *m, int64_t sweep) {
+static plb_status turn(const plb_runner *r, plb_member *m, int64_t sweep) {
     if (!is_alive(m)) return PLB_OK;
     int64_t began = plb_now_ns();
     plb_process_pause(&m->client.process, false);
     plb_status status = take_block(r, m, sweep);
     if (!status) plb_process_pause(&m->client.process, true);
-    charge(r, m, began);
+    plb_member_charge(r, m, began);
     return settle(r, m, status);
 }
 
-static bool all_stopped(member *members, int n) {
+static bool all_stopped(plb_member *members, int n) {
     bool stopped = true;
     for (int i = 0; i < n; i++) {
         if (!is_alive(&members[i])) continue;
@@ -500,7 +295,7 @@ static bool all_stopped(member *members, int n) {
     return stopped;
 }
 
-static plb_status take_sweeps(const runner *r, member *members, int n) {
+static plb_status take_sweeps(const plb_runner *r, plb_member *members, int n) {
     for (int64_t sweep = 0; !all_stopped(members, n); sweep++) {
         for (int i = 0; i < n; i++) {
             if (is_alive(&members[i])) {
@@ -514,7 +309,7 @@ static plb_status take_sweeps(const runner *r, member *members, int n) {
 }
 
 // Samples that are shorter than the machine can be for the least work are no times of that work.
-static plb_status check_limits(const runner *r, member *m) {
+static plb_status check_limits(const plb_runner *r, plb_member *m) {
     enum { TRIES = 3 };
     const double slack = 0.8; // clocks go up and down
     const plb_facts *facts = &r->g->facts;
@@ -543,7 +338,7 @@ static plb_status check_limits(const runner *r, member *m) {
 }
 
 // What is asked once all samples are there.
-static plb_status close_member(const runner *r, member *m) {
+static plb_status close_member(const plb_runner *r, plb_member *m) {
     json_t *ran = NULL;
     plb_process_pause(&m->client.process, false);
     if (!r->b->options.verify) PLB_TRY(check_limits(r, m));
@@ -559,7 +354,7 @@ static plb_status close_member(const runner *r, member *m) {
     m->c->ran = ran ? json_dumps(ran, JSON_COMPACT) : NULL;
     json_decref(ran);
     PLB_TRY(status);
-    if (r->start > 0) PLB_TRY(ask_memory(r, m));
+    if (r->start > 0) PLB_TRY(plb_member_ask_memory(r, m));
     snprintf(m->c->stop, sizeof m->c->stop, "%s", plb_stop_name(m->stop));
     m->c->starts = r->start + 1;
     PLB_TRY(end_start(r, m));
@@ -567,31 +362,31 @@ static plb_status close_member(const runner *r, member *m) {
     return PLB_OK;
 }
 
-static plb_status run_members(const runner *r, member *members, int n) {
+static plb_status run_members(const plb_runner *r, plb_member *members, int n) {
     if (!r->b->options.verify) PLB_TRY(take_sweeps(r, members, n));
     for (int i = 0; i < n; i++) {
         if (members[i].c->ended || !members[i].client.stack) continue;
         int64_t began = plb_now_ns();
         plb_status status = close_member(r, &members[i]);
-        charge(r, &members[i], began);
+        plb_member_charge(r, &members[i], began);
         PLB_TRY(settle(r, &members[i], status));
     }
     return PLB_OK;
 }
 
 // As many workers live together as fit into two thirds of the memory.
-static plb_status run_start(const runner *r, member *members, int n) {
+static plb_status run_start(const plb_runner *r, plb_member *members, int n) {
     const int64_t budget = r->b->options.memory_limit_bytes / 3 * 2;
-    PLB_TRY(come_up(r, members, n));
+    PLB_TRY(plb_members_come_up(r, members, n));
     for (int first = 0, last; first < n; first = last) {
         int64_t used = 0, most = 0, group = -1;
         if (r->b->store) PLB_TRY(plb_store_new_group(r->b->store, r->b->run_id, &group));
         for (last = first; last < n && (last == first || used + most <= budget); last++) {
-            member *m = &members[last];
+            plb_member *m = &members[last];
             if (m->c->ended) continue;
             int64_t began = plb_now_ns();
             plb_status status = bring_up(r, m, group);
-            charge(r, m, began);
+            plb_member_charge(r, m, began);
             PLB_TRY(settle(r, m, status));
             int64_t rss = m->client.stack ? plb_usage_tree_rss(m->client.process.worker) : 0;
             used += rss;
@@ -603,8 +398,8 @@ static plb_status run_start(const runner *r, member *members, int n) {
 }
 
 plb_status plb_group_run(plb_bench *b, plb_group *g) {
-    member *members = plb_alloc_array((size_t)g->count, sizeof *members);
-    runner r = {.b = b, .g = g};
+    plb_member *members = plb_alloc_array((size_t)g->count, sizeof *members);
+    plb_runner r = {.b = b, .g = g};
     plb_status status;
     if (!members) return plb_fail(PLB_ENOMEM, "out of memory for workers");
     for (int i = 0; i < g->count; i++) members[i].c = &b->cases[g->first + i];
