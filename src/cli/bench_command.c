@@ -67,8 +67,8 @@ static plb_status tell_case(plb_call *call, const plb_bench *bench) {
 // A case that is as it should be, but without the profile that was asked for.
 static void check_profile(plb_call *call, const plb_bench_probing *probing, bool strict) {
     const char *lacks = plb_bench_probing_lacks(probing);
-    if (call->exit_code || !lacks[0] || (plb_bench_probing_shown(probing) && !strict)) return;
-    plb_note("incomplete: %s", lacks);
+    if (call->exit_code || (lacks && !(strict && lacks[0]))) return;
+    plb_note("incomplete: %s", lacks ? lacks : "the probed start ended early");
     call->exit_code = PLB_EXIT_BROKEN;
 }
 

@@ -189,12 +189,8 @@ static plb_status print_whole(plb_bench_probing *p, const plb_probed_window *w) 
     return plb_profile_show(&view, p->call, p->lacks, sizeof p->lacks);
 }
 
-bool plb_bench_probing_shown(const plb_bench_probing *p) {
-    return p->shown;
-}
-
 const char *plb_bench_probing_lacks(const plb_bench_probing *p) {
-    return p->shown ? p->lacks : "the probed start ended early";
+    return p->shown ? p->lacks : NULL;
 }
 
 static plb_status take(void *context, const plb_probed_window *window, char **out_json) {

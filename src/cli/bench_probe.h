@@ -18,10 +18,8 @@ void plb_bench_probing_free(plb_bench_probing *probing);
 // To give to bench; as long-lived as `probing`.
 const plb_bench_probe *plb_bench_probing_probe(plb_bench_probing *probing);
 
-// With `show`: what the profile that was printed lacks, or that none was; "": nothing is missing.
+// With `show`: what the profile that was printed lacks, "" for nothing; NULL: none was printed.
 const char *plb_bench_probing_lacks(const plb_bench_probing *probing);
-// Whether one was printed.
-bool plb_bench_probing_shown(const plb_bench_probing *probing);
 
 // A profile that bench kept, in one line: "active 61 %, ...".
 void plb_bench_profile_line(const char *profile, plb_strbuf *out);
