@@ -440,8 +440,8 @@ PLB_API plb_value plb_pad(plb_graph *graph, plb_value x, const plb_pad_attrs *at
 PLB_API plb_value plb_reshape(plb_graph *graph, plb_value x, const plb_shape *shape);
 // All axes from first_axis on become one.
 PLB_API plb_value plb_flatten(plb_graph *graph, plb_value x, int first_axis);
-// Axis i of the result is axis axes[i] of x.
-PLB_API plb_value plb_permute(plb_graph *graph, plb_value x, const int *axes);
+// Axis i of the result is axis axes[i] of x; n, the number of axes, is x's rank, or it fails.
+PLB_API plb_value plb_permute(plb_graph *graph, plb_value x, const int *axes, int n);
 PLB_API plb_value plb_transpose(plb_graph *graph, plb_value x, int axis_a, int axis_b);
 PLB_API plb_value plb_expand(plb_graph *graph, plb_value x, const plb_shape *shape);
 // `axes`: a set, as of plb_axes.

@@ -104,7 +104,7 @@ static plb_status fit_picture(learning *l, const plb_onnx_input_info *info) {
     }
     if (info->ranked && !fits(&info->shape, &nchw)) {
         if (fits(&info->shape, &nhwc))
-            x = plb_permute(g, x, last);
+            x = plb_permute(g, x, last, 4);
         else if (flattened(info, &nchw, &flat))
             x = plb_reshape(g, x, &flat);
         else

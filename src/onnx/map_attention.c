@@ -11,12 +11,12 @@
 static plb_value split_heads(plb_graph *g, plb_value x, int64_t heads) {
     plb_shape s = plb_value_shape(g, x);
     plb_value y = plb_reshape(g, x, &plb_shape_of(s.dim[0], s.dim[1], heads, s.dim[2] / heads));
-    return plb_permute(g, y, (int[]){0, 2, 1, 3});
+    return plb_permute(g, y, (int[]){0, 2, 1, 3}, 4);
 }
 
 static plb_value join_heads(plb_graph *g, plb_value x) {
     plb_shape s = plb_value_shape(g, x);
-    plb_value y = plb_permute(g, x, (int[]){0, 2, 1, 3});
+    plb_value y = plb_permute(g, x, (int[]){0, 2, 1, 3}, 4);
     return plb_reshape(g, y, &plb_shape_of(s.dim[0], s.dim[2], s.dim[1] * s.dim[3]));
 }
 
@@ -204,7 +204,7 @@ plb_status plb_onnx_map_rotary(plb_onnx_node *n) {
         plb_shape wide = plb_shape_of(x.dim[0], x.dim[1], heads_count, x.dim[2] / heads_count);
         y = plb_reshape(g, y, &wide);
     } else {
-        y = plb_permute(g, y, (int[]){0, 2, 1, 3});
+        y = plb_permute(g, y, (int[]){0, 2, 1, 3}, 4);
     }
     PLB_TRY(plb_graph_status(g));
     int64_t size = plb_value_shape(g, y).dim[3],
@@ -218,7 +218,7 @@ plb_status plb_onnx_map_rotary(plb_onnx_node *n) {
     }
     y = turn(g, part, cosine, sine, plb_onnx_int(n, "interleaved", 0) != 0);
     if (rest != PLB_NONE) y = plb_concat(g, (plb_value[]){y, rest}, 2, 3);
-    n->out[0] = flat ? plb_reshape(g, y, &x) : plb_permute(g, y, (int[]){0, 2, 1, 3});
+    n->out[0] = flat ? plb_reshape(g, y, &x) : plb_permute(g, y, (int[]){0, 2, 1, 3}, 4);
     return PLB_OK;
 }
 

@@ -300,13 +300,13 @@ plb_status plb_onnx_map_loop(plb_onnx_node *n) {
 static plb_value to_front(plb_graph *g, plb_value x, int axis) {
     int order[PLB_MAX_RANK] = {axis}, rank = plb_value_shape(g, x).rank;
     for (int i = 1; i < rank; i++) order[i] = i <= axis ? i - 1 : i;
-    return axis ? plb_permute(g, x, order) : x;
+    return axis ? plb_permute(g, x, order, rank) : x;
 }
 
 static plb_value from_front(plb_graph *g, plb_value x, int axis) {
     int order[PLB_MAX_RANK], rank = plb_value_shape(g, x).rank;
     for (int i = 0; i < rank; i++) order[i] = i < axis ? i + 1 : i == axis ? 0 : i;
-    return axis ? plb_permute(g, x, order) : x;
+    return axis ? plb_permute(g, x, order, rank) : x;
 }
 
 // Axis and direction of the i-th scanned value or stack.

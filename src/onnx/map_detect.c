@@ -187,14 +187,14 @@ plb_status plb_onnx_map_roi_align(plb_onnx_node *n) {
                  .wide = plb_shape_of(x.dim[1], r, axes[0].bins, axes[0].samples, axes[1].bins,
                                       axes[1].samples)};
     PLB_TRY(plb_shape_check(&s.wide));
-    s.flat = plb_reshape(g, plb_permute(g, n->in[0], order),
+    s.flat = plb_reshape(g, plb_permute(g, n->in[0], order, 4),
                          &plb_shape_of(x.dim[1], x.dim[0] * x.dim[2] * x.dim[3]));
     taps t[2] = {clamped_taps(g, axes[0].position, axes[0].extent),
                  clamped_taps(g, axes[1].position, axes[1].extent)};
     plb_value part[4];
     for (int i = 0; i < 4; i++) part[i] = corner(&s, t, i / 2, i % 2);
     plb_value y = pool_samples(&s, part, plb_onnx_is(n, "mode", "avg", "max")); // [C, R, h, w]
-    n->out[0] = plb_permute(g, y, order);
+    n->out[0] = plb_permute(g, y, order, 4);
     return PLB_OK;
 }
 

@@ -101,7 +101,7 @@ static plb_value arrange(plb_graph *g, const term *t, const term *order) {
         if (at >= 0) axes[n++] = at;
     }
     if (n != t->n) return plb_graph_fail(g, plb_fail(PLB_EINVAL, "labels do not fit"));
-    return plb_reshape(g, plb_permute(g, t->value, axes), &wide);
+    return plb_reshape(g, plb_permute(g, t->value, axes, n), &wide);
 }
 
 typedef struct parts {

@@ -301,6 +301,6 @@ plb_status plb_onnx_map_rnn(plb_onnx_node *n) {
     n->out[0] = two ? plb_concat(g, y, 2, 1) : y[0]; // [steps, directions, batch, hidden]
     n->out[1] = swapped(&r, two ? plb_concat(g, h, 2, 0) : h[0]);
     if (r.lstm) n->out[2] = swapped(&r, two ? plb_concat(g, c, 2, 0) : c[0]);
-    if (batch_first) n->out[0] = plb_permute(g, n->out[0], (int[]){2, 0, 1, 3});
+    if (batch_first) n->out[0] = plb_permute(g, n->out[0], (int[]){2, 0, 1, 3}, 4);
     return PLB_OK;
 }

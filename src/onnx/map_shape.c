@@ -209,7 +209,7 @@ plb_status plb_onnx_map_transpose(plb_onnx_node *n) {
         axes[i] = rank - 1 - i;
         if (count) PLB_TRY(plb_onnx_axis(order[i], rank, &axes[i]));
     }
-    n->out[0] = plb_permute(n->graph, n->in[0], axes);
+    n->out[0] = plb_permute(n->graph, n->in[0], axes, rank);
     return PLB_OK;
 }
 
@@ -266,7 +266,7 @@ plb_status plb_onnx_map_depth_to_space(plb_onnx_node *n) {
     plb_shape split =
         crd ? plb_shape_of(x.dim[0], c, b, b, h, w) : plb_shape_of(x.dim[0], b, b, c, h, w);
     const int dcr_axes[] = {0, 3, 4, 1, 5, 2}, crd_axes[] = {0, 1, 4, 2, 5, 3};
-    plb_value y = plb_permute(g, plb_reshape(g, n->in[0], &split), crd ? crd_axes : dcr_axes);
+    plb_value y = plb_permute(g, plb_reshape(g, n->in[0], &split), crd ? crd_axes : dcr_axes, 6);
     n->out[0] = plb_reshape(g, y, &plb_shape_of(x.dim[0], c, h * b, w * b));
     return PLB_OK;
 }
@@ -278,7 +278,7 @@ plb_status plb_onnx_map_space_to_depth(plb_onnx_node *n) {
     PLB_TRY(blocks_of(n, &x, &b));
     const int64_t c = x.dim[1], h = x.dim[2] / b, w = x.dim[3] / b;
     plb_shape split = plb_shape_of(x.dim[0], c, h, b, w, b);
-    plb_value y = plb_permute(g, plb_reshape(g, n->in[0], &split), (int[]){0, 3, 5, 1, 2, 4});
+    plb_value y = plb_permute(g, plb_reshape(g, n->in[0], &split), (int[]){0, 3, 5, 1, 2, 4}, 6);
     n->out[0] = plb_reshape(g, y, &plb_shape_of(x.dim[0], c * b * b, h, w));
     return PLB_OK;
 }

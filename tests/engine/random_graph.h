@@ -379,12 +379,12 @@ static inline void random_reshape(random_maker *m) {
     switch (random_draw(m, 4)) {
     case 0: random_keep(m, plb_flatten(m->g, x.value, 1), x.bound, x.exact); break;
     case 1: {
-        plb_value y = plb_permute(m->g, x.value, (int[]){0, 2, 3, 1});
+        plb_value y = plb_permute(m->g, x.value, (int[]){0, 2, 3, 1}, 4);
         random_keep(m, plb_reshape(m->g, y, &plb_shape_of(-1, s.dim[1])), x.bound, x.exact);
         break;
     }
     case 2: {
-        plb_value y = plb_permute(m->g, x.value, (int[]){0, 1, 3, 2});
+        plb_value y = plb_permute(m->g, x.value, (int[]){0, 1, 3, 2}, 4);
         random_keep(m, y, x.bound, x.exact);
         break;
     }

@@ -115,7 +115,7 @@ enum { B = 2, L = 5, H = 2, D = 4, FEATURES = 8 };
 
 static plb_value heads(plb_graph *g, plb_value x, const char *name, bool as_keys) {
     plb_value y = plb_reshape(g, projected(g, x, name), &plb_shape_of(B, L, H, D));
-    return plb_permute(g, y, as_keys ? (int[]){0, 2, 3, 1} : (int[]){0, 2, 1, 3});
+    return plb_permute(g, y, as_keys ? (int[]){0, 2, 3, 1} : (int[]){0, 2, 1, 3}, 4);
 }
 
 static plb_value joined(plb_graph *g, plb_value y) {

@@ -59,9 +59,9 @@ static const plb_node *permuted(const plb_rewrite *rw, const plb_node *node) {
 }
 
 static plb_value permute_as(plb_graph *to, plb_value x, const plb_permute_attrs *attrs) {
-    int axes[PLB_MAX_RANK];
-    for (int i = 0; i < PLB_MAX_RANK; i++) axes[i] = (int)attrs->axes[i];
-    return plb_permute(to, x, axes);
+    int axes[PLB_MAX_RANK], rank = to->values[x].type.shape.rank;
+    for (int i = 0; i < rank; i++) axes[i] = (int)attrs->axes[i];
+    return plb_permute(to, x, axes, rank);
 }
 
 static void move_behind(plb_rewrite *rw, const plb_node *node, const plb_node *permute) {

@@ -50,7 +50,7 @@ static void grad(plb_graph *graph, int node, const plb_value *dout, const bool *
     const plb_permute_attrs *attrs = plb_node_attrs(graph, node);
     int inverse[PLB_MAX_RANK] = {0}, rank = plb_value_shape(graph, dout[0]).rank;
     for (int i = 0; i < rank; i++) inverse[attrs->axes[i]] = i;
-    din[0] = plb_permute(graph, dout[0], inverse);
+    din[0] = plb_permute(graph, dout[0], inverse, rank);
 }
 
 // The attributes do not say the rank; axis 0 stands once among those in use, and zeros follow.
@@ -89,12 +89,16 @@ const plb_op plb_op_permute = {
     PLB_SAMPLES(samples),
 };
 
-plb_value plb_permute(plb_graph *graph, plb_value x, const int *axes) {
+plb_value plb_permute(plb_graph *graph, plb_value x, const int *axes, int n) {
     if (plb_graph_status(graph)) return PLB_NONE;
     plb_permute_attrs attrs = {0};
     int rank = plb_value_shape(graph, x).rank;
-    for (int i = 0; i < rank; i++) {
-        attrs.axes[i] = plb_axis_of(graph, "permute", axes[i], rank);
+    if (n != rank) {
+        return plb_graph_fail(
+            graph, plb_fail(PLB_EINVAL, "permute: %d axes for a value of rank %d", n, rank));
+    }
+    for (int i = 0; i < n; i++) {
+        attrs.axes[i] = plb_axis_of(graph, "permute", axes[i], n);
     }
     return plb_emit(graph, PLB_OP_permute, &x, 1, &attrs);
 }
@@ -106,5 +110,5 @@ plb_value plb_transpose(plb_graph *graph, plb_value x, int axis_a, int axis_b) {
     int b = plb_axis_of(graph, "transpose", axis_b, rank);
     if (a < 0 || b < 0) return PLB_NONE;
     for (int i = 0; i < rank; i++) axes[i] = i == a ? b : i == b ? a : i;
-    return plb_permute(graph, x, axes);
+    return plb_permute(graph, x, axes, rank);
 }
