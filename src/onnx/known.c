@@ -72,6 +72,15 @@ plb_status plb_onnx_bounded(const char *what, const int64_t *values, int n, int6
     return PLB_OK;
 }
 
+plb_status plb_onnx_rank(const plb_onnx_node *n, int i, int low, int high) {
+    int rank = plb_onnx_type(n, i).shape.rank;
+    if (!plb_onnx_given_in(n, i) || (rank >= low && rank <= high)) return PLB_OK;
+    if (low == high) {
+        return plb_fail(PLB_EINVAL, "input %d: expected rank %d, found %d", i, low, rank);
+    }
+    return plb_fail(PLB_EINVAL, "input %d: expected rank %d to %d, found %d", i, low, high, rank);
+}
+
 plb_status plb_onnx_axis(int64_t axis, int rank, int *out) {
     int64_t wrapped = axis < 0 ? axis + rank : axis;
     *out = (int)wrapped;

@@ -7,6 +7,17 @@
 #include "onnx/dtype.h"
 #include "onnx/map.h"
 
+// `heads` heads in the last of three axes.
+static plb_status check_heads(const plb_onnx_node *n, int i, int64_t heads) {
+    plb_shape s = plb_onnx_type(n, i).shape;
+    if (!plb_onnx_given_in(n, i)) return PLB_OK;
+    if (heads < 1) return plb_fail(PLB_EINVAL, "no numbers of heads");
+    if (s.rank == 3 && s.dim[2] % heads == 0) return PLB_OK;
+    if (s.rank != 3) return plb_onnx_rank(n, i, 3, 3);
+    return plb_fail(PLB_EINVAL, "input %d: %lld heads do not divide an extent of %lld", i,
+                    (long long)heads, (long long)s.dim[2]);
+}
+
 // x[B,L,H*D] as [B,H,L,D].
 static plb_value split_heads(plb_graph *g, plb_value x, int64_t heads) {
     plb_shape s = plb_value_shape(g, x);
@@ -38,14 +49,26 @@ typedef struct heads {
     plb_dtype dtype;
 } heads;
 
+static plb_status check_attention(const plb_onnx_node *n) {
+    PLB_TRY(plb_onnx_rank(n, 0, 3, 4));
+    int rank = plb_onnx_type(n, 0).shape.rank;
+    for (int i = 1; i < 3; i++) PLB_TRY(plb_onnx_rank(n, i, rank, rank));
+    PLB_TRY(plb_onnx_rank(n, 3, 0, 4));                             // the mask
+    for (int i = 4; i < 6; i++) PLB_TRY(plb_onnx_rank(n, i, 4, 4)); // the past
+    PLB_TRY(plb_onnx_rank(n, 6, 0, 1));                             // counts of valid keys
+    if (plb_onnx_given_in(n, 4) == plb_onnx_given_in(n, 5)) return PLB_OK;
+    return plb_fail(PLB_EINVAL, "past keys and past values go together");
+}
+
 static plb_status read_heads(const plb_onnx_node *n, heads *h) {
     plb_graph *g = n->graph;
+    PLB_TRY(check_attention(n));
     *h = (heads){.q = n->in[0], .k = n->in[1], .v = n->in[2], .dtype = plb_onnx_type(n, 0).dtype};
     h->flat = plb_onnx_type(n, 0).shape.rank == 3;
     if (h->flat) {
         int64_t q_heads = plb_onnx_int(n, "q_num_heads", 0);
         int64_t kv_heads = plb_onnx_int(n, "kv_num_heads", 0);
-        if (q_heads < 1 || kv_heads < 1) return plb_fail(PLB_EINVAL, "no numbers of heads");
+        for (int i = 0; i < 3; i++) PLB_TRY(check_heads(n, i, i ? kv_heads : q_heads));
         h->q = split_heads(g, h->q, q_heads);
         h->k = split_heads(g, h->k, kv_heads);
         h->v = split_heads(g, h->v, kv_heads);
@@ -193,13 +216,40 @@ static plb_value angles(const plb_onnx_node *n, int i, int64_t half) {
     return plb_reshape(g, table, &plb_shape_of(s.dim[0], s.dim[1], 1, s.dim[2]));
 }
 
+// x of [B,L,H*D] or [B,H,L,D]; tables of [positions, D/2], or, without positions, [B,L,D/2].
+static plb_status check_rotary(const plb_onnx_node *n) {
+    int rank = plb_onnx_given_in(n, 3) ? 2 : 3;
+    PLB_TRY(plb_onnx_rank(n, 0, 3, 4));
+    for (int i = 1; i < 3; i++) PLB_TRY(plb_onnx_rank(n, i, rank, rank));
+    PLB_TRY(plb_onnx_rank(n, 3, 2, 2));
+    if (plb_onnx_type(n, 0).shape.rank == 4) return PLB_OK;
+    return check_heads(n, 0, plb_onnx_int(n, "num_heads", 0));
+}
+
+// How many features of each head are turned: an even number, for which both tables have angles.
+static plb_status turned_features(const plb_onnx_node *n, int64_t size, int64_t *out) {
+    int64_t turned = plb_onnx_int(n, "rotary_embedding_dim", 0);
+    *out = turned ? turned : size;
+    if (*out < 1 || *out > size || *out % 2) {
+        return plb_fail(PLB_EINVAL, "%lld of %lld features turned: expected an even number",
+                        (long long)*out, (long long)size);
+    }
+    for (int i = 1; i < 3; i++) {
+        plb_shape s = plb_onnx_type(n, i).shape;
+        if (!plb_onnx_given_in(n, i) || s.dim[s.rank - 1] >= *out / 2) continue;
+        return plb_fail(PLB_EINVAL, "input %d: %lld angles for %lld features", i,
+                        (long long)s.dim[s.rank - 1], (long long)*out);
+    }
+    return PLB_OK;
+}
+
 plb_status plb_onnx_map_rotary(plb_onnx_node *n) {
     plb_graph *g = n->graph;
     plb_shape x = plb_onnx_type(n, 0).shape;
+    PLB_TRY(check_rotary(n));
     plb_value y = n->in[0];
     bool flat = x.rank == 3;
     int64_t heads_count = plb_onnx_int(n, "num_heads", 0);
-    if (flat && heads_count < 1) return plb_fail(PLB_EINVAL, "no number of heads");
     if (flat) {
         plb_shape wide = plb_shape_of(x.dim[0], x.dim[1], heads_count, x.dim[2] / heads_count);
         y = plb_reshape(g, y, &wide);
@@ -207,9 +257,8 @@ plb_status plb_onnx_map_rotary(plb_onnx_node *n) {
         y = plb_permute(g, y, (int[]){0, 2, 1, 3}, 4);
     }
     PLB_TRY(plb_graph_status(g));
-    int64_t size = plb_value_shape(g, y).dim[3],
-            turned = plb_onnx_int(n, "rotary_embedding_dim", 0);
-    if (turned <= 0 || turned > size) turned = size;
+    int64_t size = plb_value_shape(g, y).dim[3], turned;
+    PLB_TRY(turned_features(n, size, &turned));
     plb_value cosine = angles(n, 1, turned / 2), sine = angles(n, 2, turned / 2);
     plb_value rest = PLB_NONE, part = y;
     if (turned < size) {
@@ -234,8 +283,9 @@ plb_status plb_onnx_map_swiglu(plb_onnx_node *n) {
 // A depthwise convolution that sees the past alone; the last k - 1 inputs are its state.
 plb_status plb_onnx_map_causal_conv(plb_onnx_node *n) {
     plb_graph *g = n->graph;
+    for (int i = 0; i < 2; i++) PLB_TRY(plb_onnx_rank(n, i, 3, 3));
+    PLB_TRY(plb_onnx_rank(n, 3, 3, 3));
     plb_shape x = plb_onnx_type(n, 0).shape, w = plb_onnx_type(n, 1).shape;
-    if (x.rank != 3 || w.rank != 3) return plb_fail(PLB_EINVAL, "expected values of rank 3");
     int64_t past = w.dim[2] - 1;
     plb_value all = n->in[0];
     if (plb_onnx_given_in(n, 3)) {
@@ -289,7 +339,10 @@ static plb_status read_linear(const plb_onnx_node *n, linear_attention *a) {
     plb_graph *g = n->graph;
     int64_t q_heads = plb_onnx_int(n, "q_num_heads", 0);
     int64_t kv_heads = plb_onnx_int(n, "kv_num_heads", 0);
-    if (q_heads < 1 || kv_heads < 1) return plb_fail(PLB_EINVAL, "no numbers of heads");
+    for (int i = 0; i < 6; i++) {
+        if (i != 3) PLB_TRY(check_heads(n, i, i ? kv_heads : q_heads));
+    }
+    PLB_TRY(plb_onnx_rank(n, 3, 4, 4));
     *a = (linear_attention){.q = precise_heads(n, 0, q_heads),
                             .k = precise_heads(n, 1, kv_heads),
                             .v = precise_heads(n, 2, kv_heads),
@@ -323,6 +376,10 @@ plb_status plb_onnx_map_linear_attention(plb_onnx_node *n) {
     plb_type state_type = {plb_value_type(g, a.q).dtype,
                            plb_shape_of(k.dim[0], k.dim[1], k.dim[3], v.dim[3])};
     plb_value state = n->in[3], rows[MAX_STEPS];
+    if (q.dim[2] != k.dim[2] || v.dim[2] != k.dim[2]) {
+        return plb_fail(PLB_EINVAL, "queries, keys and values of %lld, %lld and %lld steps",
+                        (long long)q.dim[2], (long long)k.dim[2], (long long)v.dim[2]);
+    }
     if (k.dim[2] < 1 || k.dim[2] > MAX_STEPS) {
         return plb_onnx_refuse("%lld steps, more than %d", (long long)k.dim[2], MAX_STEPS);
     }
