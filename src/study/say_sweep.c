@@ -9,7 +9,18 @@
 
 enum { MAX_LINES = 48, MAX_TICKS = 64 };
 
-typedef enum measure { TIME, MEMORY } measure;
+typedef enum measure { TIME, UTILISATION, MEMORY, MEASURES } measure;
+
+static const struct {
+    const char *name, *title, *axis;
+    plb_unit unit;
+    bool log;
+} measures[MEASURES] = {
+    [TIME] = {"time", "Time of a sample", "time of a sample", PLB_UNIT_NS, true},
+    [UTILISATION] = {"utilisation", "Utilisation of the processor", "utilisation", PLB_UNIT_SHARE,
+                     false},
+    [MEMORY] = {"memory", "Memory", "memory", PLB_UNIT_BYTES, true},
+};
 
 typedef struct teller {
     const plb_results *r;
@@ -61,11 +72,20 @@ static const plb_result *cell(const teller *t, const plb_result *line, int64_t b
     return NULL;
 }
 
-// Time of one sample in ns, or bytes.
+// Time of one sample in ns, a share of the threads' time, or bytes.
 static double value_of(const plb_result *item, measure what) {
     if (!item || !item->ok) return NAN;
     if (what == MEMORY) return plb_result_memory(item);
+    if (what == UTILISATION) return plb_result_number(item, "utilisation");
     return plb_result_number(item, "median_ns") / (double)item->batch;
+}
+
+// Whether any cell has it: a run of an older version may lack one.
+static bool known(const teller *t, measure what) {
+    for (size_t i = 0; i < t->r->count; i++)
+        if (!strcmp(t->r->items[i].part, t->part->name) && !isnan(value_of(&t->r->items[i], what)))
+            return true;
+    return false;
 }
 
 static const char *why_none(const plb_result *item) {
@@ -150,20 +170,21 @@ static void draw_slice(teller *t, measure what) {
     for (int i = 0; i < t->lines; i++)
         if (fill_line(t, t->line[i], what, &series[count])) count++;
     bool by_size = t->sizes > 1;
-    const char *title = plb_arena_printf(
-        plb_document_arena(t->d), "%s by %s, %s %lld", what == TIME ? "Time of a sample" : "Memory",
-        by_size ? "resolution" : "batch", by_size ? "batch" : "resolution",
-        (long long)(by_size ? t->batch[0] : t->size[0]));
+    const char *title =
+        plb_arena_printf(plb_document_arena(t->d), "%s by %s, %s %lld", measures[what].title,
+                         by_size ? "resolution" : "batch", by_size ? "batch" : "resolution",
+                         (long long)(by_size ? t->batch[0] : t->size[0]));
     plb_section_figure(t->section,
                        &(plb_figure){.kind = PLB_FIGURE_LINES,
-                                     .name = name_of(t, what == TIME ? "time" : "memory"),
+                                     .name = name_of(t, measures[what].name),
                                      .title = title ? title : "",
                                      .x = {.title = by_size ? "height and width" : "batch",
                                            .unit = PLB_UNIT_COUNT,
                                            .log = true},
-                                     .y = {.title = what == TIME ? "time of a sample" : "memory",
-                                           .unit = what == TIME ? PLB_UNIT_NS : PLB_UNIT_BYTES,
-                                           .log = true},
+                                     .y = {.title = measures[what].axis,
+                                           .unit = measures[what].unit,
+                                           .log = measures[what].log,
+                                           .zero = !measures[what].log},
                                      .series = series,
                                      .series_count = count});
 }
@@ -196,26 +217,26 @@ static const char **ticks(teller *t, const int64_t *values, int count) {
 static void draw_surface(teller *t, measure what) {
     plb_figure_series *series = room(t, MAX_LINES, sizeof *series);
     size_t count = 0;
+    const char *title = plb_arena_printf(plb_document_arena(t->d), "%s over batch and resolution",
+                                         measures[what].title);
     if (!series) return;
     for (int i = 0; i < t->lines; i++)
         if (fill_grid(t, t->line[i], what, &series[count])) count++;
-    plb_section_figure(t->section,
-                       &(plb_figure){.kind = PLB_FIGURE_HEAT,
-                                     .name = name_of(t, what == TIME ? "time" : "memory"),
-                                     .title = what == TIME
-                                                  ? "Time of a sample over batch and resolution"
-                                                  : "Memory over batch and resolution",
-                                     .x = {.title = "batch"},
-                                     .y = {.title = what == TIME ? "time of a sample" : "memory",
-                                           .unit = what == TIME ? PLB_UNIT_NS : PLB_UNIT_BYTES,
-                                           .log = true},
-                                     .category = ticks(t, t->batch, t->batches),
-                                     .categories = (size_t)t->batches,
-                                     .row = ticks(t, t->size, t->sizes),
-                                     .rows = (size_t)t->sizes,
-                                     .row_title = "height and width",
-                                     .series = series,
-                                     .series_count = count});
+    plb_section_figure(t->section, &(plb_figure){.kind = PLB_FIGURE_HEAT,
+                                                 .name = name_of(t, measures[what].name),
+                                                 .title = title ? title : "",
+                                                 .x = {.title = "batch"},
+                                                 .y = {.title = measures[what].axis,
+                                                       .unit = measures[what].unit,
+                                                       .log = measures[what].log,
+                                                       .zero = !measures[what].log},
+                                                 .category = ticks(t, t->batch, t->batches),
+                                                 .categories = (size_t)t->batches,
+                                                 .row = ticks(t, t->size, t->sizes),
+                                                 .rows = (size_t)t->sizes,
+                                                 .row_title = "height and width",
+                                                 .series = series,
+                                                 .series_count = count});
 }
 
 // ---------------------------------------------------------------------------- the table
@@ -224,10 +245,10 @@ static void say_cells(teller *t) {
         const char *title;
         plb_unit unit;
     } columns[] = {
-        {"batch", PLB_UNIT_COUNT},   {"size", PLB_UNIT_COUNT},   {"iteration", PLB_UNIT_NS},
-        {"low", PLB_UNIT_NS},        {"high", PLB_UNIT_NS},      {"samples/s", PLB_UNIT_PER_SECOND},
-        {"a sample", PLB_UNIT_NS},   {"FLOP/s", PLB_UNIT_FLOPS}, {"memory", PLB_UNIT_BYTES},
-        {"first call", PLB_UNIT_NS}, {"load", PLB_UNIT_SECONDS}};
+        {"batch", PLB_UNIT_COUNT},  {"size", PLB_UNIT_COUNT},    {"iteration", PLB_UNIT_NS},
+        {"low", PLB_UNIT_NS},       {"high", PLB_UNIT_NS},       {"samples/s", PLB_UNIT_PER_SECOND},
+        {"a sample", PLB_UNIT_NS},  {"FLOP/s", PLB_UNIT_FLOPS},  {"utilisation", PLB_UNIT_SHARE},
+        {"memory", PLB_UNIT_BYTES}, {"first call", PLB_UNIT_NS}, {"load", PLB_UNIT_SECONDS}};
     plb_table *table = plb_section_table(
         t->section, name_of(t, "cells"),
         "Cells: medians with 95 % intervals by ranks, all in one process a stack");
@@ -254,7 +275,8 @@ static void say_cells(teller *t) {
         plb_table_number(table, (double)item->batch * 1e9 / median);
         plb_table_number(table, median / (double)item->batch);
         plb_table_number(table, plb_result_number(item, "flops") * 1e9 / median);
-        plb_table_number(table, item->ok ? plb_result_memory(item) : NAN);
+        plb_table_number(table, value_of(item, UTILISATION));
+        plb_table_number(table, value_of(item, MEMORY));
         plb_table_number(table, plb_result_number(item, "first_ns"));
         plb_table_number(table, plb_result_number(item, "load_s"));
     }
@@ -270,17 +292,19 @@ void plb_study_say_sweep(const plb_results *r, const plb_study_part *part, plb_d
         plb_section_say(t->section, "Nothing of this part was measured.");
         return;
     }
-    if (t->batches > 1 && t->sizes > 1) {
-        draw_surface(t, TIME);
-        draw_surface(t, MEMORY);
-    } else if (t->batches > 1 || t->sizes > 1) {
-        draw_slice(t, TIME);
-        draw_slice(t, MEMORY);
-    } else {
-        draw_bars(t);
+    if (t->batches == 1 && t->sizes == 1) draw_bars(t);
+    for (measure m = TIME; m < MEASURES && t->batches * t->sizes > 1; m++) {
+        if (!known(t, m)) continue;
+        if (t->batches > 1 && t->sizes > 1)
+            draw_surface(t, m);
+        else
+            draw_slice(t, m);
     }
     plb_section_say(t->section,
                     "Memory: on a device what its allocator held at most; on the CPU what a plan "
-                    "takes (Plumb), or what is resident above the loaded libraries (others).");
+                    "takes (Plumb), or what is resident above the loaded libraries (others). "
+                    "Utilisation: the worker's processor time over wall time x threads; threads "
+                    "that spin while they wait count as busy, and what others took of the machine "
+                    "does not. Of a stack on a device it is that of the host.");
     say_cells(t);
 }

@@ -84,6 +84,16 @@ static plb_status write_median(plb_json *results, const int64_t *samples, int64_
     return PLB_OK;
 }
 
+// How busy the worker kept the threads that it was given: processor time over wall time x threads,
+// both of one request. Above 1: it ran more threads than that.
+static void write_utilisation(const plb_study *s, const plb_study_item *item, int64_t before_ns,
+                              int64_t after_ns, plb_json *results) {
+    double wall_ns = (double)(s->client.answered_ns - s->client.asked_ns);
+    if (before_ns < 0 || after_ns < before_ns || !(wall_ns > 0)) return; // unknown, not 0
+    plb_json_double(results, "utilisation",
+                    (double)(after_ns - before_ns) / wall_ns / (double)item->threads);
+}
+
 // The first call, a few to warm up, then as many as the part's time has room for.
 static plb_status time_cell(plb_study *s, const plb_study_item *item, plb_json *results) {
     const int64_t *samples;
@@ -96,7 +106,9 @@ static plb_status time_cell(plb_study *s, const plb_study_item *item, plb_json *
     int64_t n = fit < LEAST_SAMPLES  ? LEAST_SAMPLES
                 : fit > MOST_SAMPLES ? MOST_SAMPLES
                                      : (int64_t)fit;
+    int64_t before_ns = plb_usage_cpu_ns(s->client.process.worker);
     PLB_TRY(take(s, item, n, &samples, &count));
+    write_utilisation(s, item, before_ns, plb_usage_cpu_ns(s->client.process.worker), results);
     return write_median(results, samples, count);
 }
 

@@ -84,6 +84,9 @@ def test_every_stack_trains_alike():
         found = items(study(folder, "--json"))
         assert outcomes(found).count("ok") == 8 and outcomes(found).count("refused") == 2, found
         assert "not installed" in next(i["reason"] for i in found if i["outcome"] == "refused")
+        for cell in (i["results"] for i in found if i["keys"]["kind"] == "sweep"):
+            # One thread is told to the worker: it can be no busier, but for the clock's grain.
+            assert 0 < cell["utilisation"] < 1.1, cell
         trained = results(folder, "train")
         for seed in (1, 2):
             plan, interp = trained["plumb-plan", seed], trained["plumb-interp", seed]
@@ -101,7 +104,7 @@ def test_every_stack_trains_alike():
         steps = [trained["plumb-plan", seed]["steps"] for seed in (1, 2)]
         assert steps[0] != steps[1], steps  # another seed: other weights and another order
         page = pathlib.Path(folder, "s.html").read_text(encoding="utf-8")
-        for words in ("<svg", "plumb-interp", "not installed"):
+        for words in ("<svg", "plumb-interp", "not installed", "Utilisation of the processor"):
             assert words in page, words
 
 
