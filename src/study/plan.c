@@ -13,8 +13,15 @@
 
 enum { MAX_ITEMS = 20000 };
 
+static void write_input(const plb_study_part *part, plb_json *json) {
+    plb_json_begin_array(json, "input");
+    for (size_t i = 0; i < part->input.count; i++) plb_json_string(json, NULL, part->input.word[i]);
+    plb_json_end(json);
+}
+
 static plb_status write_keys(plb_study *s, plb_study_item *item) {
     plb_json json = {.compact = true};
+    plb_status status;
     const plb_study_part *part = item->part;
     plb_json_begin_object(&json, NULL);
     plb_json_string(&json, "kind", part->kind == PLB_PART_TRAIN ? "train" : "sweep");
@@ -31,13 +38,13 @@ static plb_status write_keys(plb_study *s, plb_study_item *item) {
         plb_json_int(&json, "size", item->size);
         plb_json_string(&json, "region", item->region);
         if (item->dims) plb_json_string(&json, "dims", item->dims);
+        if (plb_study_is_script(item->model)) write_input(part, &json);
     }
     plb_json_end(&json);
-    plb_status status = plb_json_status(&json);
-    if (!status) {
-        item->keys = plb_arena_strdup(s->arena, json.text.text);
-        if (!item->keys) status = plb_fail(PLB_ENOMEM, "out of memory for a study");
-    }
+    PLB_TRY_OUT(plb_json_status(&json));
+    item->keys = plb_arena_strdup(s->arena, json.text.text);
+    if (!item->keys) status = plb_fail(PLB_ENOMEM, "out of memory for a study");
+out:
     plb_json_free(&json);
     return status;
 }
@@ -51,7 +58,8 @@ static double seconds_of(double flops, double batches, const plb_study_item *ite
 
 static void estimate(plb_study_item *item, const plb_facts *facts) {
     const plb_study_part *part = item->part;
-    double one = facts->flops / (double)facts->batch; // a sample's
+    double flops = isnan(facts->flops) ? 1e9 : facts->flops; // unknown: of a middling network
+    double one = flops / (double)facts->batch;               // a sample's
     if (part->kind == PLB_PART_SWEEP) {
         double first = seconds_of(one * (double)item->batch, 1, item);
         item->estimate_s = 0.3 + 3 * first + fmax(part->time, 3 * first);
@@ -89,6 +97,7 @@ static plb_status describe_for(plb_study *s, plb_study_item *item, plb_facts *fa
     const char *task = item->part->kind == PLB_PART_TRAIN ? "train" : item->task;
     int64_t size = item->part->kind == PLB_PART_TRAIN ? data_size(item->part) : item->size;
     if (item->dims) return describe_file(s, item, facts);
+    if (plb_study_is_script(item->model)) return plb_study_describe_script(item, facts);
     if (!strcmp(facts->model, item->model) && facts->size == size &&
         facts->training == !strcmp(task, "train"))
         return PLB_OK;

@@ -17,8 +17,9 @@ static const char *text_of(const json_t *object, const char *key, plb_arena *are
 static const char *name_of_model(const json_t *keys, plb_arena *arena) {
     const char *model = text_of(keys, "model", arena), *slash = strrchr(model, '/');
     const char *dims = json_string_value(json_object_get(keys, "dims"));
-    if (!dims) return model;
     const char *name = slash ? slash + 1 : model;
+    if (json_is_array(json_object_get(keys, "input"))) return name;
+    if (!dims) return model;
     const char *text = plb_arena_printf(arena, *dims ? "%s, %s" : "%s%s", name, dims);
     return text ? text : model;
 }

@@ -41,6 +41,7 @@ static const field part_fields[] = {
     PART(weight_decay, REAL), PART(nesterov, BOOL),    PART(dropout, BOOL),
     PART(flip, BOOL),         PART(crop, INT),         PART(operators, BOOL),
     PART(time, REAL),         PART(regions, WORDS),    PART(dims, WORDS),
+    PART(input, WORDS),
 };
 #define SPEC(name, what) \
     { #name, what, offsetof(plb_study_spec, name) }
@@ -188,34 +189,83 @@ static plb_status read_fields(const context *c, const plb_yaml *map, const field
     return PLB_OK;
 }
 
-// Files bring their weights and know no batch; only evaluating them is timed.
+// ---------------------------------------------------------------------------- files
+bool plb_study_is_script(const char *model) {
+    size_t n = strlen(model);
+    return n > 3 && strcmp(model + n - 3, ".pt") == 0;
+}
+
+void plb_study_script_extents(const plb_study_part *part, int64_t batch, int64_t size,
+                              plb_shape *out) {
+    *out = (plb_shape){.rank = (int)part->input.count};
+    for (int k = 0; k < out->rank; k++) {
+        const char *word = part->input.word[k];
+        out->dim[k] = !strcmp(word, "batch")  ? batch
+                      : !strcmp(word, "size") ? size
+                                              : strtoll(word, NULL, 10);
+    }
+}
+
+// The batch first, then numbers and the size of the cell.
+static plb_status check_input(const context *c, const plb_yaml *at, const plb_study_part *part) {
+    const plb_yaml *key = plb_yaml_find(at, "input");
+    const plb_study_words *w = &part->input;
+    if (!key) return PLB_OK;
+    if (!w->count || w->count > PLB_MAX_RANK || strcmp(w->word[0], "batch") != 0)
+        return expected(c, key, "a list that begins with batch");
+    for (size_t i = 1; i < w->count; i++) {
+        char *end;
+        long long extent = strtoll(w->word[i], &end, 10);
+        bool number = end != w->word[i] && !*end && extent >= 1 && extent <= INT32_MAX;
+        if (!number && strcmp(w->word[i], "size") != 0)
+            return expected(c, key, "size or numbers from 1 behind batch");
+    }
+    return PLB_OK;
+}
+
+// Which keys the models of a part cannot do without.
+typedef struct needs {
+    bool batch, size;
+} needs;
+
+static bool takes_size(const plb_study_part *part) {
+    for (size_t i = 0; i < part->input.count; i++)
+        if (!strcmp(part->input.word[i], "size")) return true;
+    return false;
+}
+
+// Files bring their weights; only evaluating them is timed. ONNX files know their batch.
 static plb_status check_files(const context *c, const plb_yaml *at, const plb_study_part *part,
-                              bool *all) {
-    *all = true;
+                              needs *out) {
+    *out = (needs){0};
     for (size_t i = 0; i < part->models.count; i++) {
-        bool file = plb_facts_is_file(part->models.word[i]);
-        *all = *all && file;
+        bool script = plb_study_is_script(part->models.word[i]);
+        bool file = script || plb_facts_is_file(part->models.word[i]);
+        out->batch |= !file || script;
+        out->size |= !file || (script && takes_size(part));
         if (!file) continue;
         if (part->kind == PLB_PART_TRAIN)
             return expected(c, plb_yaml_find(at, "models"), "names of models to train");
         for (size_t t = 0; t < part->tasks.count; t++)
             if (strcmp(part->tasks.word[t], "infer") != 0)
-                return expected(c, plb_yaml_find(at, "tasks"), "infer alone, for an ONNX file");
+                return expected(c, plb_yaml_find(at, "tasks"), "infer alone, for a file");
     }
     return PLB_OK;
 }
 
 static plb_status check_part(const context *c, const plb_yaml *at, const plb_study_part *part) {
-    bool files = true; // alone
-    PLB_TRY(check_files(c, at, part, &files));
-    const char *lacks = !part->name                                                   ? "name"
-                        : !part->models.count                                         ? "models"
-                        : !part->stacks.count                                         ? "stacks"
-                        : !part->devices.count                                        ? "devices"
-                        : part->kind == PLB_PART_TRAIN && !part->data                 ? "data"
-                        : part->kind == PLB_PART_SWEEP && !files && !part->size.count ? "size"
-                        : !files && !part->batch.count                                ? "batch"
-                                                                                      : NULL;
+    needs need;
+    PLB_TRY(check_files(c, at, part, &need));
+    PLB_TRY(check_input(c, at, part));
+    bool train = part->kind == PLB_PART_TRAIN;
+    const char *lacks = !part->name                                ? "name"
+                        : !part->models.count                      ? "models"
+                        : !part->stacks.count                      ? "stacks"
+                        : !part->devices.count                     ? "devices"
+                        : train && !part->data                     ? "data"
+                        : !train && need.size && !part->size.count ? "size"
+                        : need.batch && !part->batch.count         ? "batch"
+                                                                   : NULL;
     if (lacks)
         return plb_fail(PLB_EINVAL, "%s, line %d: the part %s has no %s", c->label, at->line,
                         part->name ? part->name : "here", lacks);
@@ -228,8 +278,9 @@ static plb_status check_part(const context *c, const plb_yaml *at, const plb_stu
     return PLB_OK;
 }
 
-static int64_t one = 1, all_threads = 0;
+static int64_t one = 1, all_threads = 0, no_size = 0;
 static const char *infer_word = "infer", *latency_word = "latency", *no_dims = "";
+static const char *picture[] = {"batch", "3", "size", "size"};
 
 static plb_status read_part(const context *c, const plb_yaml *at, plb_study_part *out) {
     *out = (plb_study_part){.line = at->line,
@@ -238,13 +289,16 @@ static plb_status read_part(const context *c, const plb_yaml *at, plb_study_part
                             .tasks = {&infer_word, 1},
                             .regions = {&latency_word, 1},
                             .dims = {&no_dims, 1},
+                            .input = {picture, 4},
                             .optimizer = "sgd",
                             .lr = 0.01,
                             .epochs = 1,
                             .time = 0.5};
     PLB_TRY(read_fields(c, at, part_fields, PART_FIELDS, out));
     if (!out->title) out->title = out->name;
-    return check_part(c, at, out);
+    PLB_TRY(check_part(c, at, out));
+    if (!out->size.count) out->size = (plb_study_numbers){&no_size, 1}; // of files that take none
+    return PLB_OK;
 }
 
 static plb_status read_parts(const context *c, const plb_yaml *list, plb_study_spec *out) {

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "plumb/tensor.h"
 #include "study/yaml.h"
 
 typedef struct plb_study_words {
@@ -32,6 +33,7 @@ typedef struct plb_study_part {
     plb_part_kind kind;
     plb_study_words models, stacks, devices, tasks;
     plb_study_words dims;    // SWEEP, of ONNX files: "NAME=N,..." of each cell
+    plb_study_words input;   // SWEEP, of TorchScript files: extents, "batch", "size" or a number
     plb_study_words regions; // SWEEP: what a time covers
     plb_study_numbers threads, batch, size, seeds;
     // TRAIN
@@ -68,6 +70,12 @@ PLB_API PLB_MUST_USE plb_status plb_study_spec_parse(const char *text, size_t le
                                                      const char *label,
                                                      const plb_spec_options *options,
                                                      plb_arena *arena, plb_study_spec *out);
+
+// Whether a model is a TorchScript file: its name ends in ".pt".
+PLB_API bool plb_study_is_script(const char *model);
+// Extents of the input of such a file in one cell; the part has been checked.
+void plb_study_script_extents(const plb_study_part *part, int64_t batch, int64_t size,
+                              plb_shape *out);
 
 // Finds and reads NAME (studies/NAME.yaml beside the program, or where it was built) or a path
 // that ends in .yaml. PLB_EINVAL names the studies that there are.

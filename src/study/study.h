@@ -16,7 +16,7 @@
 typedef struct plb_study_item {
     const plb_study_part *part;
     const char *model, *stack, *device, *task, *region;
-    const char *dims;                   // of an ONNX file, "" for none; NULL: the model is no file
+    const char *dims;                   // of an ONNX file, "" for none; NULL: the model is none
     int64_t threads, batch, size, seed; // size 0: the data's
     const char *keys;                   // canonical JSON
     double estimate_s;                  // of its work, guessed

@@ -112,14 +112,17 @@ static plb_status time_cell(plb_study *s, const plb_study_item *item, plb_json *
     return write_median(results, samples, count);
 }
 
-// Loads a model of the zoo at the item's batch and size.
+// Loads a model of the zoo, or a TorchScript file, at the item's batch and size.
 static plb_status load_named(plb_study *s, const plb_study_item *item, plb_facts *facts,
                              int64_t *out_bytes) {
     plb_study_inputs in;
     char weights[4096];
     PLB_TRY(fill_inputs(s, facts, &in));
     *out_bytes = (int64_t)in.x_bytes;
-    PLB_TRY(plb_study_weights(s, facts, 1, weights, sizeof weights));
+    if (facts->file[0]) // it brings its own
+        snprintf(weights, sizeof weights, "%s", facts->file);
+    else
+        PLB_TRY(plb_study_weights(s, facts, 1, weights, sizeof weights));
     json_t *answer = NULL;
     PLB_TRY(
         plb_study_load(s, item, facts, weights, plb_study_describe_inputs(facts, &in), &answer));
@@ -145,13 +148,17 @@ out:
     return status;
 }
 
+static plb_status describe(plb_study *s, const plb_study_item *item, plb_facts *out) {
+    if (item->dims) return plb_study_describe_file(s, item, out);
+    if (plb_study_is_script(item->model)) return plb_study_describe_script(item, out);
+    return plb_study_describe(s, item->model, item->task, item->batch, item->size, 0, out);
+}
+
 plb_status plb_study_sweep(plb_study *s, const plb_study_item *item, plb_json *results) {
     plb_facts facts;
     int64_t input_bytes = 0;
     PLB_TRY(plb_study_client(s, item));
-    plb_status status = item->dims ? plb_study_describe_file(s, item, &facts)
-                                   : plb_study_describe(s, item->model, item->task, item->batch,
-                                                        item->size, 0, &facts);
+    plb_status status = describe(s, item, &facts);
     if (status == PLB_EBROKEN) // what the reference cannot build, nobody is asked for
         return plb_failure_set(&s->client.failure, s->reference.failure.outcome, "%s",
                                s->reference.failure.reason);

@@ -61,6 +61,9 @@ PLB_MUST_USE plb_status plb_study_describe(plb_study *s, const char *model, cons
 // Of an ONNX file, with the extents of the item.
 PLB_MUST_USE plb_status plb_study_describe_file(plb_study *s, const plb_study_item *item,
                                                 plb_facts *out);
+// Of a TorchScript file, which says nothing of itself: its input is what the part tells. PLB_EIO:
+// there is no such file.
+PLB_MUST_USE plb_status plb_study_describe_script(const plb_study_item *item, plb_facts *out);
 // The file with first weights of the described model, drawn from `seed`.
 PLB_MUST_USE plb_status plb_study_weights(plb_study *s, const plb_facts *facts, int64_t seed,
                                           char *path, size_t size);

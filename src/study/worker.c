@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A study's workers: the reference that knows the models, and the stack that runs now.
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,6 +57,23 @@ plb_status plb_study_describe_file(plb_study *s, const plb_study_item *item, plb
     const plb_facts_request request = {
         .model = item->model, .task = item->task, .dims = *item->dims ? item->dims : NULL};
     return plb_facts_ask(&s->reference, &request, out);
+}
+
+plb_status plb_study_describe_script(const plb_study_item *item, plb_facts *out) {
+    const char *slash = strrchr(item->model, '/');
+    // flops and parameters stay unknown: nobody here reads such a file.
+    *out = (plb_facts){.batch = item->batch,
+                       .size = item->size ? item->size : 1,
+                       .classes = 1,
+                       .n_inputs = 1,
+                       .n_outputs = 1,
+                       .depth = 1,
+                       .flops = NAN,
+                       .input[0] = {.name = "x", .dtype = PLB_F32}};
+    snprintf(out->model, sizeof out->model, "%s", slash ? slash + 1 : item->model);
+    plb_study_script_extents(item->part, item->batch, item->size, &out->input[0].shape);
+    if (!realpath(item->model, out->file)) return plb_fail_errno("%s", item->model);
+    return plb_shape_check(&out->input[0].shape);
 }
 
 plb_status plb_study_weights(plb_study *s, const plb_facts *f, int64_t seed, char *path,
@@ -151,12 +169,12 @@ static plb_status refuse(plb_study *s, const char *what, const char *word) {
                            s->client.stack->name, what, word);
 }
 
-static bool runs_files(const plb_client *c) {
+static bool runs_files(const plb_client *c, const char *wanted) {
     const json_t *able = json_object_get(c->hello, "capabilities");
     const json_t *files = json_object_get(able, "files");
     for (size_t i = 0; i < json_array_size(files); i++) {
         const char *kind = json_string_value(json_array_get(files, i));
-        if (kind && !strcmp(kind, "onnx")) return true;
+        if (kind && !strcmp(kind, wanted)) return true;
     }
     return false;
 }
@@ -166,10 +184,11 @@ static plb_status check_capabilities(plb_study *s, const plb_study_item *item,
     const plb_client *c = &s->client;
     char kind[32];
     snprintf(kind, sizeof kind, "%.*s", (int)strcspn(item->device, ":"), item->device);
-    if (item->dims && !runs_files(c))
-        return plb_failure_set(&s->client.failure, PLB_OUTCOME_REFUSED, "%s runs no ONNX files",
-                               c->stack->name);
-    if (!item->dims && !plb_client_can(c, "models", facts->model))
+    bool script = plb_study_is_script(item->model);
+    if (facts->file[0] && !runs_files(c, script ? "torchscript" : "onnx"))
+        return plb_failure_set(&s->client.failure, PLB_OUTCOME_REFUSED, "%s runs no %s files",
+                               c->stack->name, script ? "TorchScript" : "ONNX");
+    if (!facts->file[0] && !plb_client_can(c, "models", facts->model))
         return refuse(s, "model", facts->model);
     if (!plb_client_can(c, "devices", item->device) && !plb_client_can(c, "devices", kind))
         return refuse(s, "device", item->device);
@@ -225,7 +244,7 @@ plb_status plb_study_load(plb_study *s, const plb_study_item *item, const plb_fa
         (json_int_t)item->threads, "layout", "default", "settings", "weights", weights, "inputs",
         inputs, "optimizer", describe_optimizer(item->part), "dropout", dropout ? "on" : "off",
         "region", item->region, "log_probabilities", f->log_probabilities);
-    if (item->dims && (json_object_set_new(request, "file", json_string(f->file)) ||
+    if (f->file[0] && (json_object_set_new(request, "file", json_string(f->file)) ||
                        json_object_set_new(request, "dims", json_string(f->dims)))) {
         json_decref(request);
         request = NULL;

@@ -48,6 +48,7 @@ Json capabilities() {
                       {"autocast", JsonList{"bf16", "f16"}},
                       {"regions", JsonList{"latency", "queued", "host", "return"}},
                       {"models", nullptr},
+                      {"files", JsonList{"torchscript"}},
                       {"settings", JsonObject{{"channels_last", off_on},
                                               {"inference_mode", on_off},
                                               {"cudnn_benchmark", off_on}}},
@@ -152,8 +153,13 @@ Case parse_case(const Json &request, Inputs &inputs) {
         throw refused("autocast", "autocast mixes with f32, not with " + c.dtype);
     }
     parse_settings(request, c);
+    c.file = text_or(request, "file", "");
+    if (!c.file.empty() && !c.file.ends_with(".pt")) {
+        throw refused("model", "this stack runs no ONNX files");
+    }
+    if (!c.file.empty() && c.training()) throw refused("task", "a file is only inferred");
     c.x = parse_input(request, "x", c.batch, inputs);
-    if (c.x.shape.size() != 4) throw invalid("load: input \"x\": expected four dimensions");
+    if (c.file.empty() && c.x.shape.size() != 4) throw invalid("load: input \"x\": expected four dimensions");
     if (c.training()) {
         c.y = parse_input(request, "y", c.batch, inputs);
         if (c.y.offsets.size() != c.x.offsets.size() || c.y.dtype != "i64") {
@@ -211,8 +217,10 @@ Session::Session(Case case_, Inputs &inputs_)
     configure();
     if (device.is_cuda() && !device.has_index()) device = torch::Device(torch::kCUDA, 0);
     if (device.is_cuda()) at::accelerator::setDeviceIndex(device.index());
-    model = make_model(c.model, {c.size, c.classes, c.dropout});
-    if (model) {
+    if (c.file.empty()) model = make_model(c.model, {c.size, c.classes, c.dropout});
+    if (!c.file.empty()) {
+        freeze_script(c.file);
+    } else if (model) {
         build();
     } else if (c.training()) {
         throw refused("model", c.model + " is not written by hand for LibTorch; such models only "
@@ -321,10 +329,33 @@ void Session::load_script() {
                                               {"classes", c.classes},
                                               {"channels", c.x.shape[1]}});
     exported_ns = now_ns() - begin;
-    auto module = torch::jit::load(path, device);
-    module.eval();
-    module.to(device, dtype);
-    script = std::make_unique<torch::jit::Module>(torch::jit::freeze(module));
+    freeze_script(path);
+}
+
+// One tensor in, one tensor out: what is timed is told nothing else of a file.
+static void check_ends(const torch::jit::Graph &graph) {
+    const auto given = graph.inputs().size() - 1; // behind the module itself
+    const auto outputs = graph.outputs();
+    if (given == 1 && outputs.size() == 1 &&
+        outputs[0]->type()->kind() == c10::TypeKind::TensorType) {
+        return;
+    }
+    throw refused("model", "forward takes " + std::to_string(given) + " values and returns " +
+                               (outputs.empty() ? "nothing" : outputs[0]->type()->str()) +
+                               ": expected one tensor each");
+}
+
+void Session::freeze_script(const std::string &path) {
+    try {
+        auto module = torch::jit::load(path, device);
+        module.eval();
+        module.to(device, dtype);
+        script = std::make_unique<torch::jit::Module>(torch::jit::freeze(module));
+    } catch (const c10::Error &error) {
+        const std::string text = error.what_without_backtrace();
+        throw refused("model", path + ": " + text.substr(0, text.find('\n')));
+    }
+    check_ends(*script->get_method("forward").graph());
 }
 
 // ---------------------------------------------------------------------------- batches

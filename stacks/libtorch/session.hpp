@@ -22,6 +22,7 @@ struct Case {
         std::vector<int64_t> shape, offsets;
     };
     std::string model, task, device, dtype, math, autocast, weights, layout;
+    std::string file; // TorchScript in place of a model; empty: none
     int64_t batch, size, classes;
     int threads;
     bool dropout, log_probabilities;
@@ -48,6 +49,7 @@ class Session {
   public:
     Session(Case case_, Inputs &inputs);
     const Case &given() const { return c; }
+    const char *output_name() const { return c.file.empty() ? "output" : "output.0"; }
     int64_t export_ns() const { return exported_ns; } // -1: the model was written by hand
     void take(const std::vector<int64_t> &slots);
     Call call(const std::string &region, int64_t slot);
@@ -70,6 +72,7 @@ class Session {
     void configure() const;
     void build();
     void load_script();
+    void freeze_script(const std::string &path);
     void read_weights();
     torch::Tensor given_batch(const Case::Input &input, int64_t slot) const;
     torch::Tensor forward(const torch::Tensor &x);

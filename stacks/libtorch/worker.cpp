@@ -124,7 +124,7 @@ class Worker {
             s.finish();
             const auto batch = static_cast<int64_t>(i);
             if (out.loss.defined()) put("loss", out.loss, batch, tensors);
-            if (i == 0 || !s.given().training()) put("output", out.output, batch, tensors);
+            if (i == 0 || !s.given().training()) put(s.output_name(), out.output, batch, tensors);
             if (i == 0 && s.given().training()) put_all(s.gradients(), batch, tensors);
             if (channel.cancelled()) throw RequestError("cancelled", "as asked");
         }
@@ -295,7 +295,7 @@ class Worker {
                      JsonList &tensors) {
         const int64_t slot = which[static_cast<size_t>(i) % which.size()];
         if (out.loss.defined()) put("loss", out.loss, slot, tensors);
-        put("output", out.output, slot, tensors);
+        put(s.output_name(), out.output, slot, tensors);
     }
 
     Channel &channel;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch-script: traced and frozen for inference, scripted for training.
+"""torch-script: traced and frozen for inference, scripted for training; or a TorchScript file.
 
 Tracing needs one pass over values that nobody uses: zeros, never a batch of the case.
 """
@@ -16,14 +16,33 @@ warnings.filterwarnings("ignore", category=FutureWarning)  # That TorchScript is
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 
 
+def check_ends(frozen):
+    """One tensor in, one tensor out: what is timed is told nothing else of a file."""
+    given = list(frozen.graph.inputs())[1:]  # behind the module itself
+    returned = [value.type().kind() for value in frozen.graph.outputs()]
+    if len(given) != 1 or returned != ["TensorType"]:
+        raise Refused("model", f"forward takes {len(given)} values and returns "
+                               f"{', '.join(returned) or 'nothing'}: expected one tensor each")
+
+
 class ScriptSession(TorchSession):
+    def make(self):
+        if not self.case.file:
+            super().make()
+        elif self.case.training:
+            raise Refused("task", "a file is only inferred")
+
     def prepare(self):
         begin = time.perf_counter_ns()
         try:
-            run = self.scripted() if self.case.training else self.frozen()
-        except (RuntimeError, NotImplementedError, torch.jit.frontend.NotSupportedError) as error:
+            run = (self.scripted() if self.case.training else
+                   self.loaded() if self.case.file else self.frozen())
+        except (RuntimeError, NotImplementedError, ValueError,
+                torch.jit.frontend.NotSupportedError) as error:
             if isinstance(error, torch.OutOfMemoryError):
                 raise
+            if self.case.file:
+                raise Refused("model", f"{self.case.file}: {one_line(error)}") from error
             raise Refused("script", one_line(error)) from error
         self.compile_ns = time.perf_counter_ns() - begin
         return run
@@ -32,6 +51,17 @@ class ScriptSession(TorchSession):
         # From now on all talk to the scripted module; its parameters are the model's own.
         self.model = torch.jit.script(self.model)
         return self.model
+
+    def loaded(self):
+        """The file's module, frozen as a traced one is."""
+        module = torch.jit.load(self.case.file, map_location=self.device)
+        module.eval()
+        module.to(dtype=self.dtype)
+        frozen = torch.jit.freeze(module) if hasattr(module, "training") else module
+        check_ends(frozen)
+        if self.case.settings["optimize_for_inference"]:
+            frozen = torch.jit.optimize_for_inference(frozen)
+        return frozen
 
     def frozen(self):
         mixed = (torch.autocast(self.device.type, dtype=self.autocast, cache_enabled=False)
@@ -62,6 +92,7 @@ class ScriptSession(TorchSession):
 
 class Script(TorchStack):
     name = "torch-script"
+    files = ["torchscript"]
     session = ScriptSession
 
     def settings(self):

@@ -92,9 +92,8 @@ class TorchSession(Session):
             torch.cuda.set_device(self.device)
             torch.cuda.reset_peak_memory_stats()
             self.finish = torch.cuda.current_stream().synchronize
-        self.model = make_model(case)
-        self.model.to(dtype=self.dtype, memory_format=self.format).train(case.training)
-        self.read_weights()
+        self.model = None
+        self.make()
         self.x = [self.empty("x", self.dtype, self.format) for _ in range(case.slots)]
         self.y = [self.empty("y", torch.int64) for _ in range(case.slots)] if case.training else []
         self.host = {}
@@ -106,6 +105,12 @@ class TorchSession(Session):
         self.called = {}
         self.run = self.prepare()
         self.take(range(case.slots))
+
+    def make(self):
+        """The model with its weights, in its mode."""
+        self.model = make_model(self.case)
+        self.model.to(dtype=self.dtype, memory_format=self.format).train(self.case.training)
+        self.read_weights()
 
     def prepare(self):
         """What a forward pass calls with a batch."""
@@ -242,7 +247,7 @@ class TorchSession(Session):
 
     def results(self, out):
         if not self.case.training:
-            return {"output": to_numpy(out)}
+            return {"output.0" if self.case.file else "output": to_numpy(out)}
         loss, logits = out
         return {"loss": to_numpy(loss), "output": to_numpy(logits)}
 
@@ -337,6 +342,7 @@ class TorchSession(Session):
 class TorchStack(Stack):
     session = TorchSession
     tasks = ["infer", "train"]
+    files = []
     trace = False
 
     def versions(self):
@@ -355,7 +361,7 @@ class TorchStack(Stack):
         devices = self.devices()
         cuda = any(device.startswith("cuda") for device in devices)
         return capabilities(
-            tasks=self.tasks, devices=devices, dtypes=list(DTYPES),
+            tasks=self.tasks, files=self.files, devices=devices, dtypes=list(DTYPES),
             math=["f32", "tf32"] if cuda else ["f32"], autocast=["bf16", "f16"],
             settings=self.settings(), trace=self.trace, epoch="train" in self.tasks,
             operators="train" in self.tasks)

@@ -111,6 +111,7 @@ TESTS = [("libtorch", harness.cases_of("libtorch", worker_of, CASES)), ("wide", 
         ("training goes on", torch_tests.test_training_goes_on),
         ("wrong messages", torch_tests.test_wrong_messages), ("cancel", torch_tests.test_cancel),
         ("precisions", torch_tests.test_precisions),
+        ("script files", torch_tests.test_script_files),
         ("end of stream", torch_tests.test_end_of_stream))]
 
 if __name__ == "__main__":

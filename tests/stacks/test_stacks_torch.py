@@ -4,6 +4,7 @@
 answer wrong messages with an error. PLB_TEST_FULL=1: also what takes minutes to compile."""
 import os
 import sys
+import warnings
 
 import harness
 
@@ -178,6 +179,62 @@ def test_refusals(folder):
         worker.kill()
 
 
+def script_files(folder, problem):
+    """{name: path} of TorchScript files: of the problem's model, and of what cannot be timed."""
+    import models
+    import torch
+    made = models.make(problem.model).eval()
+    made.load_state_dict(problem.state)
+    x = torch.from_numpy(problem.x[0])
+
+    class Pair(torch.nn.Module):
+        def forward(self, a):
+            return a, a + 1
+
+    class Sum(torch.nn.Module):
+        def forward(self, a, b):
+            return a + b
+    warnings.simplefilter("ignore")  # That TorchScript is an old way.
+    traced = torch.jit.trace(made, x)
+    files = {"traced": traced, "frozen": torch.jit.freeze(traced), "scripted": torch.jit.script(
+        made.train()), "pair": torch.jit.script(Pair()), "sum": torch.jit.script(Sum())}
+    paths = {name: os.path.join(folder, f"{name}.pt") for name in (*files, "broken", "absent")}
+    for name, module in files.items():
+        torch.jit.save(module, paths[name])
+    with open(paths["broken"], "wb") as file:
+        file.write(b"PK\3\4" + bytes(200))
+    return paths
+
+
+def test_script_files(folder):
+    """A TorchScript file in place of a model, with its own weights, in evaluation mode whatever it
+    was saved in; what takes or returns more than a tensor, or is no such file, is refused."""
+    problem = harness.Problem(folder, "mnist_cnn", "infer", 28)
+    paths = script_files(folder, problem)
+    worker = worker_of("torch-script", folder)
+    try:
+        assert worker.ask("hello", protocol=1)["capabilities"]["files"] == ["torchscript"]
+        for name in ("traced", "frozen", "scripted"):
+            problem.load(worker, model=name, file=paths[name], weights=paths[name], dropout="on")
+            found = worker.tensors(worker.ask("prove", batches=[0, 1]))
+            assert found.keys() == {("output.0", 0), ("output.0", 1)}, found.keys()
+            for slot in (0, 1):
+                wrong = harness.error(found["output.0", slot], problem.expected["output", slot])
+                assert wrong < harness.OUTPUT_LIMIT, (name, slot, wrong)
+            assert worker.sample(3)[0].min() > 0
+            assert worker.ask("ran")["devices"][0]["device"] == "cpu"
+        for name in ("pair", "sum", "broken", "absent"):
+            harness.refused(worker, "model", lambda n=name: problem.load(
+                worker, model=n, file=paths[n], weights=paths[n]))
+        harness.refused(worker, "model", lambda: problem.load(worker, file="/net.onnx"))
+        harness.refused(worker, "task", lambda: harness.Problem(
+            folder, "mnist_cnn", "train", 28).load(worker, file=paths["traced"]))
+        problem.load(worker)  # a named model again
+        harness.check_proof(worker, problem)
+    finally:
+        worker.kill()
+
+
 def bad_messages(problem, worker):
     """(what is wrong, line to send, the code that must come back)"""
     weights = os.path.join(os.path.dirname(problem.weights), "broken.safetensors")
@@ -280,6 +337,7 @@ TESTS = [("torch-compile", cases_of("torch-compile", COMPILE)),
          ("batches", test_batches), ("training goes on", test_training_goes_on),
          ("dropout", test_dropout), ("epoch", test_epoch), ("trace", test_trace),
          ("precisions", test_precisions), ("refusals", test_refusals),
+         ("script files", test_script_files),
          ("wrong messages", test_wrong_messages), ("cancel", test_cancel),
          ("end of stream", test_end_of_stream)]
 

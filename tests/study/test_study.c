@@ -115,6 +115,16 @@ static void mistakes_are_named_with_line_and_key(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         CHECK_FAILS(PLB_EINVAL, cases[i].words,
                     parse(with(cases[i].from, cases[i].to), &options, &spec));
+    static const char *const inputs[][2] = {
+        {"[3, size]", "line 16: input: expected a list that begins with batch"},
+        {"[batch, width]", "line 16: input: expected size or numbers from 1 behind batch"},
+        {"[batch, 0]", "line 16: input: expected size or numbers from 1 behind batch"}};
+    for (int i = 0; i < 3; i++) {
+        char line[80];
+        snprintf(line, sizeof line, "    kind: sweep\n    input: %s\n", inputs[i][0]);
+        CHECK_FAILS(PLB_EINVAL, strchr(inputs[i][1], ':') + 2,
+                    parse(with("    kind: sweep\n", line), &options, &spec));
+    }
     plb_spec_options wrong = {.set = "parts.train.lr=1;parts.trian.lr=1"};
     CHECK_FAILS(PLB_EINVAL, "--set parts.trian.lr: no key trian; did you mean train?",
                 parse(text, &wrong, &spec));

@@ -169,6 +169,59 @@ def test_a_file_of_ones_own():
         assert "tasks: expected infer alone" in done.stderr, done.stderr
 
 
+SCRIPT = """
+name: scripts
+parts:
+  - name: files
+    kind: sweep
+    models: own.pt
+    stacks: [plumb-plan, torch-script]
+    devices: cpu
+    threads: 1
+    batch: [2, 3]
+    size: 8
+    input: [batch, 1, size, 5]
+    time: 0.02
+"""
+MAKE = """
+import sys, torch, warnings
+warnings.simplefilter("ignore")
+class Own(torch.nn.Module):
+    def forward(self, x):
+        assert x.shape[1] == 1 and x.shape[2] == 8 and x.shape[3] == 5
+        return x.sum(3)
+torch.jit.save(torch.jit.script(Own()), sys.argv[1])
+"""
+
+
+def test_a_torchscript_file():
+    python = os.environ.get("PLB_PYTHON")
+    root = pathlib.Path(__file__).resolve().parents[2]
+    with tempfile.TemporaryDirectory() as folder:
+        done = own_study(folder, SCRIPT, "--dry-run", status=2)  # before hours of work, not after
+        assert "own.pt: No such file" in done.stderr, done.stderr
+        pathlib.Path(folder, "own.pt").write_bytes(b"none")
+        if python:
+            make = pathlib.Path(folder, "make.py")  # TorchScript reads its source
+            make.write_text(MAKE, encoding="utf-8")
+            subprocess.run([python, make, f"{folder}/own.pt"], check=True)
+            place = pathlib.Path(folder, "data/plumb/stacks/torch-script")
+            place.mkdir(parents=True)
+            place.joinpath("stack.json").write_text(json.dumps({
+                "protocol": 1, "name": "torch-script",
+                "command": [python, "-u", str(root / "stacks/torch/worker.py"), "torch-script"]}),
+                encoding="utf-8")
+        found = items(own_study(folder, SCRIPT, "--json"))
+        assert outcomes(found) == ["refused"] * 2 + (["ok"] if python else ["refused"]) * 2, found
+        assert found[0]["reason"] == "plumb-plan runs no TorchScript files", found
+        assert found[0]["keys"]["input"] == ["batch", "1", "size", "5"], found
+        for item in found[2:] if python else []:
+            assert item["results"]["input_bytes"] == item["keys"]["batch"] * 40 * 4, item
+            assert item["results"]["median_ns"] > 0 and item["results"]["flops"] is None, item
+        page = pathlib.Path(folder, "s.html").read_text(encoding="utf-8")
+        assert "own.pt" in page and "runs no TorchScript files" in page
+
+
 if __name__ == "__main__":
     tests = [test for name, test in sorted(globals().items()) if name.startswith("test_")]
     failed = 0

@@ -65,7 +65,7 @@ class Case:
     log_probabilities: bool
     inputs: dict
     settings: dict
-    file: str | None = None  # of an ONNX file in place of a model
+    file: str | None = None  # path of an ONNX or TorchScript file in place of a model
     dims: str = ""  # of a file: "NAME=N,…"
     optimizer: dict = field(default_factory=dict)
 
@@ -160,8 +160,9 @@ def parse(message, capabilities):
     if case.layout not in ("default", "nchw", "nhwc"):
         raise Invalid(f"load: \"layout\": expected default, nchw or nhwc, found "
                       f"{case.layout!r:.20}")
-    if file and "onnx" not in capabilities["files"]:
-        raise Refused("model", "this stack runs no ONNX files")
+    kind, name = ("torchscript", "TorchScript") if file and file.endswith(".pt") else ("onnx", "ONNX")
+    if file and kind not in capabilities["files"]:
+        raise Refused("model", f"this stack runs no {name} files")
     if capabilities["models"] is not None and not file:
         _refuse("model", case.model, capabilities["models"])
     region = take(message, "region", str, None)
