@@ -112,6 +112,12 @@ PLB_MUST_USE plb_status plb_onnx_known(const plb_onnx_node *n, int i, plb_tensor
 PLB_MUST_USE plb_status plb_onnx_known_ints(const plb_onnx_node *n, int i, int64_t *out, int max,
                                             int *count);
 PLB_MUST_USE plb_status plb_onnx_known_number(const plb_onnx_node *n, int i, double *out);
+// A whole number (what is behind its point is cut); PLB_EINVAL unless it is in [low, high], which
+// are less than 2^53.
+PLB_MUST_USE plb_status plb_onnx_known_int(const plb_onnx_node *n, int i, int64_t low, int64_t high,
+                                           int64_t *out);
+// One integer or truth value, where it is known.
+PLB_MUST_USE plb_status plb_onnx_try_int(const plb_onnx_node *n, int i, bool *known, int64_t *out);
 // Numbers that are an attribute in older versions and input i in newer ones; *count -1: neither.
 PLB_MUST_USE plb_status plb_onnx_ints_or_input(const plb_onnx_node *n, const char *name, int i,
                                                int64_t *out, int max, int *count);

@@ -55,6 +55,31 @@ plb_status plb_onnx_known_number(const plb_onnx_node *n, int i, double *out) {
     return PLB_OK;
 }
 
+plb_status plb_onnx_known_int(const plb_onnx_node *n, int i, int64_t low, int64_t high,
+                              int64_t *out) {
+    double value = 0;
+    PLB_TRY(plb_onnx_known_number(n, i, &value));
+    if (!(value >= (double)low && value <= (double)high)) {
+        return plb_fail(PLB_EINVAL, "input %d: expected %lld to %lld, found %g", i, (long long)low,
+                        (long long)high, value);
+    }
+    *out = (int64_t)value;
+    return PLB_OK;
+}
+
+plb_status plb_onnx_try_int(const plb_onnx_node *n, int i, bool *known, int64_t *out) {
+    plb_tensor t;
+    PLB_TRY(plb_onnx_try_known(n, i, known, &t));
+    if (!*known) return PLB_OK;
+    int64_t found = plb_shape_count(&t.shape);
+    if (found != 1) {
+        return plb_fail(PLB_EINVAL, "input %d: expected one value, found %lld", i,
+                        (long long)found);
+    }
+    *out = plb_load_i64(t.data, t.dtype, 0);
+    return PLB_OK;
+}
+
 plb_status plb_onnx_ints_or_input(const plb_onnx_node *n, const char *name, int i, int64_t *out,
                                   int max, int *count) {
     *count = -1;

@@ -172,11 +172,11 @@ plb_status plb_onnx_map_if(plb_onnx_node *n) {
     body_context c = {.n = n};
     capture captured = {0};
     bool known;
-    plb_tensor t;
+    int64_t yes = 0;
     PLB_TRY(body_of(n, "then_branch", &c.body[0]));
     PLB_TRY(body_of(n, "else_branch", &c.body[1]));
-    PLB_TRY(plb_onnx_try_known(n, 0, &known, &t));
-    if (known) return in_place(n, c.body[plb_load_i64(t.data, t.dtype, 0) ? 0 : 1]);
+    PLB_TRY(plb_onnx_try_int(n, 0, &known, &yes));
+    if (known) return in_place(n, c.body[yes ? 0 : 1]);
     PLB_TRY(capture_body(n->scope, c.body[0], &captured, 0));
     PLB_TRY(capture_body(n->scope, c.body[1], &captured, 0));
     c.captured = &captured;
@@ -228,13 +228,10 @@ static bool never_stops(const Onnx__GraphProto *body) {
 
 static plb_status known_scalar(const plb_onnx_node *n, int i, int64_t missing, bool *known,
                                int64_t *out) {
-    plb_tensor t;
     *out = missing;
     *known = true;
     if (!plb_onnx_given_in(n, i)) return PLB_OK;
-    PLB_TRY(plb_onnx_try_known(n, i, known, &t));
-    if (*known) *out = plb_load_i64(t.data, t.dtype, 0);
-    return PLB_OK;
+    return plb_onnx_try_int(n, i, known, out);
 }
 
 static plb_value as_scalar(const plb_onnx_node *n, int i) {

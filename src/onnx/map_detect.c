@@ -199,6 +199,8 @@ plb_status plb_onnx_map_roi_align(plb_onnx_node *n) {
 }
 
 // ---------------------------------------------------------------------------- DeformConv
+enum { MAX_POINTS = 1 << 26 }; // taps times positions
+
 typedef struct moved {
     plb_onnx_node *n;
     plb_conv_attrs conv;
@@ -237,7 +239,10 @@ static plb_status read_moved(plb_onnx_node *n, moved *m) {
         m->out[i] = room / m->conv.stride[i] + 1;
     }
     m->taps = m->kernel[0] * m->kernel[1];
-    return PLB_OK;
+    plb_shape all = plb_shape_of(m->taps, m->out[0], m->out[1]);
+    PLB_TRY(plb_shape_check(&all));
+    if (plb_shape_count(&all) <= MAX_POINTS) return PLB_OK;
+    return plb_onnx_refuse("%lld taps in all", (long long)plb_shape_count(&all));
 }
 
 // All taps' values, as [N groups, C / groups, taps * oh * ow].

@@ -55,6 +55,10 @@ static plb_status parse(const char *text, size_t length, int rank, int dots, ter
 // A label that stands twice: only the diagonal counts.
 static plb_value diagonal(plb_graph *g, term *t, int i, int k) {
     plb_shape s = plb_value_shape(g, t->value), line[2] = {{.rank = s.rank}, {.rank = s.rank}};
+    if (s.dim[i] != s.dim[k]) {
+        plb_graph_fail(g, plb_fail(PLB_EINVAL, "one label for extents %lld and %lld",
+                                   (long long)s.dim[i], (long long)s.dim[k]));
+    }
     for (int axis = 0; axis < s.rank; axis++) {
         line[0].dim[axis] = axis == i ? s.dim[axis] : 1;
         line[1].dim[axis] = axis == k ? s.dim[axis] : 1;

@@ -184,20 +184,19 @@ plb_status plb_onnx_map_grid_sample(plb_onnx_node *n) {
 plb_status plb_onnx_map_affine_grid(plb_onnx_node *n) {
     plb_graph *g = n->graph;
     plb_dtype dtype = plb_onnx_type(n, 0).dtype;
-    int64_t size[PLB_MAX_RANK], points = 1;
+    int64_t size[PLB_MAX_RANK], points;
     int rank;
     PLB_TRY(plb_onnx_known_ints(n, 1, size, PLB_MAX_RANK, &rank));
     if (rank < 4 || rank > 5) return plb_fail(PLB_EINVAL, "a size of %d numbers", rank);
+    PLB_TRY(plb_onnx_bounded("size", size, rank, 1));
+    PLB_TRY(plb_onnx_rank(n, 0, 3, 3));
     int axes = rank - 2;
     bool corners = plb_onnx_int(n, "align_corners", 0) != 0;
     plb_shape space = {.rank = axes}, out = {.rank = rank};
-    for (int i = 0; i < axes; i++) {
-        space.dim[i] = size[2 + i];
-        points *= size[2 + i];
-        out.dim[1 + i] = size[2 + i];
-    }
+    for (int i = 0; i < axes; i++) space.dim[i] = out.dim[1 + i] = size[2 + i];
     out.dim[0] = size[0], out.dim[rank - 1] = axes;
-    PLB_TRY(plb_shape_check(&space));
+    PLB_TRY(plb_shape_check(&out));
+    points = plb_shape_count(&space);
     plb_value columns[PLB_MAX_SPATIAL + 1];
     for (int i = 0; i < axes; i++) { // x first
         int axis = axes - 1 - i;

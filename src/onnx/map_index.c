@@ -105,8 +105,8 @@ static plb_status check_tuples(const plb_onnx_node *n, int batch, int64_t *k) {
 plb_status plb_onnx_map_gather_nd(plb_onnx_node *n) {
     plb_graph *g = n->graph;
     plb_shape x = plb_onnx_type(n, 0).shape, index = plb_onnx_type(n, 1).shape;
-    int batch = (int)plb_onnx_int(n, "batch_dims", 0);
-    int64_t k, batches = 1;
+    int64_t given = plb_onnx_int(n, "batch_dims", 0), k, batches = 1;
+    const int batch = given < 0 || given > PLB_MAX_RANK ? -1 : (int)given;
     PLB_TRY(check_tuples(n, batch, &k));
     for (int i = 0; i < batch; i++) batches *= x.dim[i];
     plb_value flat = flat_index(g, n->in[1], &x, batch);
@@ -163,16 +163,16 @@ plb_status plb_onnx_map_tensor_scatter(plb_onnx_node *n) {
 // ---------------------------------------------------------------------------- counted values
 plb_status plb_onnx_map_one_hot(plb_onnx_node *n) {
     plb_graph *g = n->graph;
-    double depth;
+    int64_t depth;
     int axis, rank = plb_onnx_type(n, 0).shape.rank;
-    PLB_TRY(plb_onnx_known_number(n, 1, &depth));
+    PLB_TRY(plb_onnx_known_int(n, 1, 0, PLB_ONNX_MAX_EXTENT, &depth));
     if (rank == PLB_MAX_RANK) return plb_onnx_refuse("rank %d", rank);
     PLB_TRY(plb_onnx_axis(plb_onnx_int(n, "axis", -1), rank + 1, &axis));
     plb_shape s = plb_onnx_type(n, 0).shape, wide = {.rank = rank + 1};
     for (int i = 0; i <= rank; i++) wide.dim[i] = i == axis ? 1 : s.dim[i < axis ? i : i - 1];
     plb_value index = plb_reshape(g, n->in[0], &wide);
-    index = plb_onnx_wrap_index(g, index, (int64_t)depth);
-    plb_value hot = plb_onnx_one_hot(g, index, axis, (int64_t)depth, PLB_BOOL);
+    index = plb_onnx_wrap_index(g, index, depth);
+    plb_value hot = plb_onnx_one_hot(g, index, axis, depth, PLB_BOOL);
     plb_value off = plb_slice_axis(g, n->in[2], 0, 0, 1), on = plb_slice_axis(g, n->in[2], 0, 1, 2);
     n->out[0] = plb_where(g, hot, plb_reshape(g, on, &plb_scalar_shape),
                           plb_reshape(g, off, &plb_scalar_shape));

@@ -29,6 +29,7 @@ static plb_status window_attrs(const plb_onnx_node *n, int rank, const int64_t *
         return plb_onnx_refuse("%d spatial axes: 1 to 3 are served", w->axes);
     }
     for (int i = 0; kernel && i < w->axes; i++) w->kernel[i] = kernel[i];
+    if (kernel) PLB_TRY(plb_onnx_bounded("extents of the kernel", kernel, w->axes, 0));
     if (!kernel) PLB_TRY(spatial_ints(n, "kernel_shape", w->axes, 1, w->kernel));
     PLB_TRY(spatial_ints(n, "strides", w->axes, 1, w->stride));
     PLB_TRY(spatial_ints(n, "dilations", w->axes, 1, w->dilation));
@@ -49,6 +50,7 @@ static plb_status window_attrs(const plb_onnx_node *n, int rank, const int64_t *
 plb_status plb_onnx_window_of(const plb_onnx_node *n, const plb_shape *x, const int64_t *kernel,
                               plb_onnx_window *out) {
     PLB_TRY(window_attrs(n, x->rank, kernel, out));
+    PLB_TRY(plb_onnx_bounded("extents", x->dim + 2, out->axes, 0));
     bool upper = plb_onnx_is(n, "auto_pad", "NOTSET", "SAME_UPPER");
     bool lower = plb_onnx_is(n, "auto_pad", "NOTSET", "SAME_LOWER");
     bool valid = plb_onnx_is(n, "auto_pad", "NOTSET", "VALID");
@@ -100,6 +102,12 @@ static plb_status transposed_pads(const plb_onnx_node *n, const plb_conv_attrs *
     int n_shape, n_pad;
     PLB_TRY(plb_onnx_ints(n, "output_shape", shape, PLB_MAX_RANK, &n_shape));
     PLB_TRY(plb_onnx_ints(n, "output_padding", output_pad, PLB_MAX_SPATIAL, &n_pad));
+    if ((n_shape && n_shape != axes && n_shape != axes + 2) || (n_pad && n_pad != axes)) {
+        return plb_fail(PLB_EINVAL, "%d output extents, %d output pads of %d axes", n_shape, n_pad,
+                        axes);
+    }
+    PLB_TRY(plb_onnx_bounded("output_shape", shape, n_shape, 0));
+    PLB_TRY(plb_onnx_bounded("output_padding", output_pad, n_pad, 0));
     for (int i = n_pad; i < PLB_MAX_SPATIAL; i++) output_pad[i] = 0;
     bool upper = plb_onnx_is(n, "auto_pad", "NOTSET", "SAME_UPPER");
     bool lower = plb_onnx_is(n, "auto_pad", "NOTSET", "SAME_LOWER");
@@ -166,8 +174,12 @@ plb_status plb_onnx_map_col2im(plb_onnx_node *n) {
     if (axes < 1 || axes != n_block || type.shape.rank != 3) {
         return plb_fail(PLB_EINVAL, "%d extents, windows of %d", axes, n_block);
     }
+    PLB_TRY(plb_onnx_bounded("image_shape", image, axes, 1));
     PLB_TRY(window_attrs(n, axes + 2, block, &w));
-    for (int i = 0; i < axes; i++) size *= block[i];
+    for (int i = 0; i < axes; i++) {
+        if (block[i] > 1 << 16 || size > 1 << 16) return plb_onnx_refuse("such a large window");
+        size *= block[i];
+    }
     if (size < 1 || size > 1 << 16) return plb_onnx_refuse("a window of %lld", (long long)size);
     const int64_t c = type.shape.dim[1] / size;
     plb_conv_attrs attrs = {.groups = c};
@@ -389,9 +401,11 @@ plb_status plb_onnx_map_max_unpool(plb_onnx_node *n) {
     plb_shape x = type.shape, y = x;
     plb_onnx_window w;
     PLB_TRY(window_attrs(n, x.rank, NULL, &w));
+    PLB_TRY(plb_onnx_bounded("extents", x.dim + 2, w.axes, 1));
     for (int i = 0; i < w.axes; i++) {
         y.dim[2 + i] = (x.dim[2 + i] - 1) * w.stride[i] - w.begin[i] - w.end[i] + w.kernel[i];
     }
+    PLB_TRY(plb_shape_check(&y));
     plb_shape found = y;
     if (plb_onnx_given_in(n, 2)) {
         PLB_TRY(plb_onnx_known_ints(n, 2, found.dim, PLB_MAX_RANK, &found.rank));

@@ -182,6 +182,7 @@ static plb_status known_limits(plb_onnx_node *n, plb_value low, plb_value high, 
         plb_tensor t;
         if (bounds[i] == PLB_NONE) continue;
         PLB_TRY(plb_evaluate(n->scope->evaluator, bounds[i], known, &t));
+        *known = *known && plb_shape_count(&t.shape) == 1; // else it is refused below
         if (*known) limits[i] = plb_load_f64(t.data, t.dtype, 0);
     }
     *known = *known && limits[0] <= limits[1];
@@ -244,7 +245,7 @@ static plb_status old_broadcast(plb_onnx_node *n, plb_value *b) {
     if (n->opset >= 7 || !plb_onnx_int(n, "broadcast", 0)) return PLB_OK;
     int64_t axis = plb_onnx_int(n, "axis", s.rank - t.rank);
     if (axis < 0) axis += s.rank;
-    if (axis < 0 || axis + t.rank > s.rank) {
+    if (axis < 0 || axis > s.rank - t.rank) {
         return plb_fail(PLB_EINVAL, "broadcast from axis %lld does not fit", (long long)axis);
     }
     plb_shape wide = {.rank = (int)(s.rank - axis)};

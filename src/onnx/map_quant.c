@@ -29,11 +29,13 @@ static plb_status beside(const plb_onnx_node *n, const plb_shape *x, int i, plb_
     if (s.rank != x->rank || x->rank == PLB_MAX_RANK)
         return plb_fail(PLB_EINVAL, "blocks of rank %d", s.rank);
     plb_shape split = {.rank = s.rank + 1}, joined = s;
+    if (block < 1 || __builtin_mul_overflow(joined.dim[along], block, &joined.dim[along])) {
+        return plb_fail(PLB_EINVAL, "blocks of %lld", (long long)block);
+    }
     for (int k = 0; k < split.rank; k++) split.dim[k] = s.dim[k <= along ? k : k - 1];
     split.dim[along + 1] = 1;
     plb_value wide = plb_reshape(g, *out, &split);
     split.dim[along + 1] = block;
-    joined.dim[along] *= block;
     wide = plb_reshape(g, plb_expand(g, wide, &split), &joined);
     *out = plb_slice_axis(g, wide, along, 0, x->dim[along]);
     return PLB_OK;

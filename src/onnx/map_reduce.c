@@ -124,19 +124,19 @@ plb_status plb_onnx_map_softmax(plb_onnx_node *n) {
 }
 
 plb_status plb_onnx_map_cumsum(plb_onnx_node *n) {
-    double axis;
-    PLB_TRY(plb_onnx_known_number(n, 1, &axis));
+    int64_t rank = plb_onnx_type(n, 0).shape.rank, axis;
+    PLB_TRY(plb_onnx_known_int(n, 1, -rank, rank - 1, &axis));
     n->out[0] = plb_cumsum(n->graph, n->in[0], (int)axis, plb_onnx_int(n, "reverse", 0) != 0,
                            plb_onnx_int(n, "exclusive", 0) != 0);
     return PLB_OK;
 }
 
 plb_status plb_onnx_map_top_k(plb_onnx_node *n) {
-    double k = (double)plb_onnx_int(n, "k", 0);
+    int64_t k = plb_onnx_int(n, "k", 0);
     int axis, rank = plb_onnx_type(n, 0).shape.rank;
-    if (n->opset >= 10) PLB_TRY(plb_onnx_known_number(n, 1, &k));
+    if (n->opset >= 10) PLB_TRY(plb_onnx_known_int(n, 1, 0, PLB_ONNX_MAX_EXTENT, &k));
     PLB_TRY(plb_onnx_axis(plb_onnx_int(n, "axis", -1), rank, &axis));
-    n->out[0] = plb_top_k(n->graph, n->in[0], axis, (int64_t)k, plb_onnx_int(n, "largest", 1) != 0);
+    n->out[0] = plb_top_k(n->graph, n->in[0], axis, k, plb_onnx_int(n, "largest", 1) != 0);
     if (n->out[0] != PLB_NONE) n->out[1] = n->out[0] + 1;
     return PLB_OK;
 }
@@ -148,6 +148,8 @@ plb_status plb_onnx_map_lp_normalization(plb_onnx_node *n) {
     int axis;
     int64_t p = plb_onnx_int(n, "p", 2);
     PLB_TRY(plb_onnx_axis(plb_onnx_int(n, "axis", -1), type.shape.rank, &axis));
+    if (p != 1 && p != 2)
+        return plb_fail(PLB_EINVAL, "p: expected 1 or 2, found %lld", (long long)p);
     plb_value norm = p == 1 ? absolute(g, n->in[0], INT64_C(1) << axis, true)
                             : euclid(g, n->in[0], INT64_C(1) << axis, true);
     plb_value zero = plb_scalar(g, type.dtype, 0);
@@ -161,10 +163,10 @@ enum { MAX_STEPS = 1024 }; // of what is unrolled
 plb_status plb_onnx_map_cumprod(plb_onnx_node *n) {
     plb_graph *g = n->graph;
     plb_type type = plb_onnx_type(n, 0);
-    double which;
+    int64_t which, rank = type.shape.rank;
     int axis;
-    PLB_TRY(plb_onnx_known_number(n, 1, &which));
-    PLB_TRY(plb_onnx_axis((int64_t)which, type.shape.rank, &axis));
+    PLB_TRY(plb_onnx_known_int(n, 1, -rank, rank - 1, &which));
+    PLB_TRY(plb_onnx_axis(which, type.shape.rank, &axis));
     bool reverse = plb_onnx_int(n, "reverse", 0) != 0;
     bool exclusive = plb_onnx_int(n, "exclusive", 0) != 0;
     int64_t steps = type.shape.dim[axis];

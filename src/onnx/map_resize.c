@@ -20,7 +20,7 @@ typedef struct resize {
     int64_t extent[PLB_MAX_RANK];
 } resize;
 
-enum { MAX_TAPS = 512 };
+enum { MAX_TAPS = 512, MAX_WEIGHTS = 1 << 24 }; // of an element; of all along an axis
 
 // ---------------------------------------------------------------------------- coordinates
 // Where element i of y lies in x.
@@ -48,13 +48,19 @@ static double coordinate(const resize *r, int axis, int64_t in, int64_t i) {
     return (x + 0.5) / scale - 0.5;
 }
 
+// A position as an integer, cut to what an extent may be; of no number, 0.
+static int64_t whole(double x) {
+    const double most = PLB_ONNX_MAX_EXTENT;
+    return (int64_t)(x >= -most ? fmin(x, most) : x < -most ? -most : 0);
+}
+
 static int64_t nearest(const resize *r, double x) {
     const char *name = "nearest_mode", *missing = "round_prefer_floor";
-    if (r->n->opset < 11 || strcmp(r->n->op, "Upsample") == 0) return (int64_t)floor(x);
-    if (plb_onnx_is(r->n, name, missing, "floor")) return (int64_t)floor(x);
-    if (plb_onnx_is(r->n, name, missing, "ceil")) return (int64_t)ceil(x);
-    if (plb_onnx_is(r->n, name, missing, "round_prefer_ceil")) return (int64_t)floor(x + 0.5);
-    return (int64_t)ceil(x - 0.5);
+    if (r->n->opset < 11 || strcmp(r->n->op, "Upsample") == 0) return whole(floor(x));
+    if (plb_onnx_is(r->n, name, missing, "floor")) return whole(floor(x));
+    if (plb_onnx_is(r->n, name, missing, "ceil")) return whole(ceil(x));
+    if (plb_onnx_is(r->n, name, missing, "round_prefer_ceil")) return whole(floor(x + 0.5));
+    return whole(ceil(x - 0.5));
 }
 
 static double kernel(const resize *r, double x) {
@@ -93,7 +99,7 @@ static void fill_taps(const resize *r, int axis, int64_t in, int64_t i, taps *t)
         return;
     }
     double shrink = r->antialias && r->scale[axis] < 1 ? r->scale[axis] : 1;
-    int64_t first = (int64_t)floor(x) - t->n / 2 + 1;
+    int64_t first = whole(floor(x)) - t->n / 2 + 1;
     for (int k = 0; k < t->n; k++) {
         int64_t at = first + k;
         bool outside = at < 0 || at >= in;
@@ -108,6 +114,10 @@ static plb_status make_taps(const resize *r, int axis, int64_t in, taps *t) {
     t->n = tap_count(r, axis);
     int64_t out = r->extent[axis];
     if (t->n < 0) return plb_onnx_refuse("it shrinks by more than %d", MAX_TAPS / 4);
+    if (in < 1 && out > 0) return plb_fail(PLB_EINVAL, "%lld elements of none", (long long)out);
+    if (out > MAX_WEIGHTS / t->n) {
+        return plb_onnx_refuse("%lld elements along an axis: too many", (long long)out);
+    }
     plb_arena *arena = r->n->scope->b->arena;
     t->index = plb_arena_alloc(arena, (size_t)(out * t->n + 1) * sizeof *t->index);
     t->weight = plb_arena_alloc(arena, (size_t)(out * t->n + 1) * sizeof *t->weight);
@@ -214,6 +224,7 @@ static plb_status read_extents(resize *r, const plb_shape *x, const int *axes, i
         double out = by_size && !larger && !smaller ? sizes[i]
                      : by_size                      ? floor(common * in + 0.5)
                                                     : floor(in * span * scales[i]);
+        if (!by_size && !(scales[i] > 0)) return plb_fail(PLB_EINVAL, "a scale of %g", scales[i]);
         if (!(out >= 0 && out < 1e9)) return plb_fail(PLB_EINVAL, "an extent of %g", out);
         r->extent[axis] = (int64_t)out;
     }

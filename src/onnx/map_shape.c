@@ -147,6 +147,7 @@ plb_status plb_onnx_map_reshape(plb_onnx_node *n) {
             to.dim[i] = x.dim[i];
         }
         if (to.dim[i] == -1) {
+            if (open >= 0) return plb_fail(PLB_EINVAL, "extents %d and %d are both -1", open, i);
             open = i;
         } else if (__builtin_mul_overflow(rest, to.dim[i], &rest)) {
             return plb_fail(PLB_EINVAL, "the product of the extents is too large");
@@ -252,6 +253,7 @@ plb_status plb_onnx_map_tile(plb_onnx_node *n) {
 static plb_status blocks_of(plb_onnx_node *n, plb_shape *x, int64_t *block) {
     *x = plb_onnx_type(n, 0).shape;
     *block = plb_onnx_int(n, "blocksize", 0);
+    PLB_TRY(plb_onnx_bounded("extents", x->dim, x->rank, 0));
     if (x->rank == 4 && *block > 0 && *block <= 1 << 15) return PLB_OK;
     return plb_fail(PLB_EINVAL, "expected rank 4 and a block size");
 }
@@ -407,6 +409,9 @@ plb_status plb_onnx_map_center_crop_pad(plb_onnx_node *n) {
     PLB_TRY(plb_onnx_ints(n, "axes", axes, PLB_MAX_RANK, &n_axes));
     PLB_TRY(plb_onnx_known_ints(n, 1, extents, PLB_MAX_RANK, &count));
     PLB_TRY(plb_onnx_bounded("extents", extents, count, 0));
+    if (count != (n_axes ? n_axes : x.rank)) {
+        return plb_fail(PLB_EINVAL, "%d extents of %d axes", count, n_axes ? n_axes : x.rank);
+    }
     plb_pad_attrs attrs = {.mode = PLB_PAD_CONSTANT};
     for (int i = 0; i < count; i++) {
         int axis;

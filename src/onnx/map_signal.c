@@ -18,10 +18,13 @@ static double *numbers(const plb_onnx_node *n, int64_t count) {
 }
 
 static plb_status known_length(const plb_onnx_node *n, int i, int64_t *out) {
-    double value;
+    double value = 0;
+    *out = 1;
     PLB_TRY(plb_onnx_known_number(n, i, &value));
-    *out = (int64_t)value;
-    if (value >= 1 && value <= MAX_LENGTH) return PLB_OK;
+    if (value >= 1 && value <= MAX_LENGTH) {
+        *out = (int64_t)value;
+        return PLB_OK;
+    }
     return plb_onnx_refuse("a length of %g: 1 to %d are served", value, MAX_LENGTH);
 }
 
@@ -48,10 +51,9 @@ plb_status plb_onnx_map_mel(plb_onnx_node *n) {
     plb_dtype dtype;
     for (int i = 0; i < 5; i++) PLB_TRY(plb_onnx_known_number(n, i, &v[i]));
     PLB_TRY(plb_onnx_dtype(plb_onnx_int(n, "output_datatype", 1), &dtype));
+    bool sane = v[0] >= 1 && v[0] <= 4096 && v[1] >= 1 && v[1] <= MAX_LENGTH && v[2] >= 1;
+    if (!sane) return plb_onnx_refuse("%g bins of %g points at a rate of %g", v[0], v[1], v[2]);
     int64_t bins = (int64_t)v[0], length = (int64_t)v[1], rows = length / 2 + 1;
-    if (bins < 1 || bins > 4096 || length < 1 || length > MAX_LENGTH || v[2] < 1) {
-        return plb_onnx_refuse("%lld bins of %lld points", (long long)bins, (long long)length);
-    }
     double *w = numbers(n, rows * bins), *edge = numbers(n, bins + 2);
     if (!w || !edge) return plb_fail(PLB_ENOMEM, "out of memory for weights");
     double low = 2595 * log10(1 + v[3] / 700), high = 2595 * log10(1 + v[4] / 700);
@@ -129,13 +131,19 @@ static plb_value fit(plb_graph *g, plb_value x, int axis, int64_t length) {
 }
 
 static plb_status dft_axis(const plb_onnx_node *n, int rank, int *out) {
-    double axis = -2;
-    if (n->opset < 20)
-        axis = (double)plb_onnx_int(n, "axis", 1);
-    else if (plb_onnx_given_in(n, 2))
-        PLB_TRY(plb_onnx_known_number(n, 2, &axis));
-    PLB_TRY(plb_onnx_axis((int64_t)axis, rank, out));
+    int64_t axis = n->opset < 20 ? plb_onnx_int(n, "axis", 1) : -2;
+    if (n->opset >= 20 && plb_onnx_given_in(n, 2)) {
+        PLB_TRY(plb_onnx_known_int(n, 2, -rank, rank - 1, &axis));
+    }
+    PLB_TRY(plb_onnx_axis(axis, rank, out));
     return *out < rank - 1 ? PLB_OK : plb_fail(PLB_EINVAL, "the axis of real and imaginary parts");
+}
+
+// The last axis holds real, or real and imaginary parts.
+static plb_status check_parts(int64_t extent) {
+    if (extent == 1 || extent == 2) return PLB_OK;
+    return plb_fail(PLB_EINVAL, "expected 1 or 2 numbers in the last axis, found %lld",
+                    (long long)extent);
 }
 
 plb_status plb_onnx_map_dft(plb_onnx_node *n) {
@@ -144,6 +152,7 @@ plb_status plb_onnx_map_dft(plb_onnx_node *n) {
     bool inverse = plb_onnx_int(n, "inverse", 0) != 0, half = plb_onnx_int(n, "onesided", 0) != 0;
     int axis;
     if (x.rank < 2 || x.rank >= PLB_MAX_RANK) return plb_onnx_refuse("rank %d", x.rank);
+    PLB_TRY(check_parts(x.dim[x.rank - 1]));
     PLB_TRY(dft_axis(n, x.rank, &axis));
     int64_t length = half && inverse ? 2 * (x.dim[axis] - 1) : x.dim[axis];
     if (plb_onnx_given_in(n, 1)) PLB_TRY(known_length(n, 1, &length));
@@ -189,6 +198,7 @@ plb_status plb_onnx_map_stft(plb_onnx_node *n) {
         length > MAX_LENGTH) {
         return plb_fail(PLB_EINVAL, "frames of %lld", (long long)length);
     }
+    if (x.shape.rank == 3) PLB_TRY(check_parts(x.shape.dim[2]));
     plb_shape frames = plb_shape_of((x.shape.dim[1] - length) / step + 1, length);
     plb_value at = plb_affine(g, plb_iota(g, PLB_I64, &frames, 0), (double)step, 0);
     y = plb_take(g, y, plb_add(g, at, plb_iota(g, PLB_I64, &frames, 1)), 1);
