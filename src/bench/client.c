@@ -285,6 +285,9 @@ static plb_status fail_error(plb_client *c, const char *type, const json_t *answ
     const char *kind = json_string_value(json_object_get(answer, "kind"));
     const char *reason = json_string_value(json_object_get(answer, "reason"));
     plb_outcome outcome = outcome_of_code(code ? code : "");
+    // The disk is everybody's: another case would find it as full.
+    if (code && strcmp(code, "full") == 0)
+        return plb_fail(PLB_EFULL, "%s: %s", type, reason ? reason : "no reason given");
     snprintf(c->failure.kind, sizeof c->failure.kind, "%s", kind ? kind : "");
     if (outcome == PLB_OUTCOME_REFUSED) {
         return plb_failure_set(&c->failure, outcome, "%s", reason ? reason : "no reason given");

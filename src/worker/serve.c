@@ -66,6 +66,7 @@ static const char *error_code(const plb_worker_session *s, plb_status status) {
     if (s->error_code) return s->error_code;
     switch (status) {
     case PLB_ENOMEM: return "oom";
+    case PLB_EFULL: return "full";
     case PLB_EINVAL: return "invalid";
     case PLB_EUNSUPPORTED: return "refused";
     case PLB_ECANCELLED: return "cancelled";

@@ -159,6 +159,12 @@ def test_full_disk():
         check(process.returncode == 3, f"full disk: {process.returncode}: {err[-500:]}")
         check(database in err.splitlines()[-1], f"full disk: {err.splitlines()[-1]}")
         check(not processes(place.path), "a worker outlives a full disk")
+        # Weights that a worker was to write for all: its full disk is ours.
+        place.environment["XDG_CACHE_HOME"] = disk
+        status, _, err = place.run("verify", "resnet18", "--size", "64", "--batch", "1", "--stack",
+                                   "plumb-plan")
+        check(status == 3 and "weights" in err and "No space left" in err.splitlines()[-1],
+              f"full cache: {status}: {err[-500:]}")
         copy = os.path.join(place.path, "copy")
         shutil.copytree(disk, copy)
         whole = sqlite3.connect(os.path.join(copy, "plumb.db"))

@@ -36,6 +36,10 @@ class OutOfMemory(RequestError):
     code = "oom"
 
 
+class DiskFull(RequestError):
+    code = "full"
+
+
 def one_line(error, limit=600):
     """The text of an exception on one line: the first lines that say something."""
     text = " ".join(str(error).split()) or type(error).__name__

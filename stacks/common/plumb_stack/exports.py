@@ -6,6 +6,7 @@ by the Python that PLUMB_TORCH_PYTHON names, else the worker's own if it has tor
 stack torch-eager beside this one. PLUMB_CACHE names the folder to keep files in. Nothing here is
 timed as the stack's own loading.
 """
+import errno
 import hashlib
 import importlib.util
 import json
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-from .errors import Refused
+from .errors import DiskFull, Refused
 
 EXPORTER = pathlib.Path(__file__).resolve().parents[2] / "torch" / "export.py"
 KEEP_BYTES = 4 << 30  # of exports; the ones used longest ago go first
@@ -129,6 +130,8 @@ def export(wanted):
     if run.returncode != 0:
         lines = [line.partition(": ")[2] for line in run.stderr.splitlines()
                  if line.startswith(("export: ", "plumb export-onnx: "))]
+        if lines and os.strerror(errno.ENOSPC) in lines[-1]:
+            raise DiskFull(lines[-1])
         raise Refused("export", lines[-1] if lines else f"ended with {run.returncode}")
 
 

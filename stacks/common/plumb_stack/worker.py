@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The worker around a stack: answers requests until the caller goes."""
+import errno
 import os
 import sys
 import time
@@ -10,7 +11,7 @@ import numpy as np
 from . import measure, process
 from .case import parse, take, take_count, take_list
 from .channel import Channel
-from .errors import Cancelled, Invalid, OutOfMemory, RequestError, Unsupported, one_line
+from .errors import Cancelled, DiskFull, Invalid, OutOfMemory, RequestError, Unsupported, one_line
 from .shared import Inputs, Outputs
 
 PROTOCOL = 1
@@ -209,6 +210,8 @@ class Worker:
         traceback.print_exception(error, file=sys.stderr)
         if self.stack.is_out_of_memory(error):
             return {"type": "error", "code": OutOfMemory.code, "reason": one_line(error)}
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return {"type": "error", "code": DiskFull.code, "reason": one_line(error)}
         return {"type": "error", "code": "internal", "reason": one_line(error)}
 
     def serve(self):
