@@ -99,6 +99,9 @@ void plb_cli_catch_interrupt(void);
 bool plb_cli_interrupted(void);
 bool plb_cli_stop(void *context);            // the same as a callback
 PLB_MUST_USE plb_status plb_cli_go_on(void); // PLB_ECANCELLED, with its text, if it was
+// From now on Ctrl-C also ends what the engine does between such questions: for commands that have
+// nothing to save.
+void plb_cli_stop_engine(void);
 
 // Whether a file can be put at `path`, which is asked before long work; NULL is fine.
 PLB_MUST_USE plb_status plb_cli_check_writable(const char *flag, const char *path);

@@ -71,6 +71,7 @@ static plb_status run_init(plb_call *call) {
     if (!model) return plb_fail(PLB_ENOMEM, "out of memory for a model");
     const plb_zoo_options options = {.batch = 1, .classes = f->classes};
     plb_status status;
+    plb_cli_stop_engine();
     PLB_TRY_OUT(plb_zoo_build_infer(model, call->operands[0], &options));
     PLB_TRY_OUT(plb_model_init(model, (uint64_t)f->seed));
     PLB_TRY_OUT(plb_cli_go_on());

@@ -325,6 +325,7 @@ static plb_status run_predict(plb_call *call) {
                          : f->classes ? "classes"
                          : f->size    ? "size"
                                       : NULL;
+    plb_cli_stop_engine();
     PLB_TRY(plb_cli_onnx_check(call->operands[0], of_zoo, f->dim));
     PLB_TRY(plb_device_check(f->device));
     if (plb_cli_is_onnx(call->operands[0])) return predict_onnx(call);

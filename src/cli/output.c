@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/core/status.h"
+#include "base/core/stop.h"
 #include "cli/cli.h"
 #include "plumb/version.h"
 #include "report/escape.h"
@@ -114,6 +115,10 @@ bool plb_cli_stop(void *context) {
 
 plb_status plb_cli_go_on(void) {
     return interrupted ? plb_fail(PLB_ECANCELLED, "interrupted") : PLB_OK;
+}
+
+void plb_cli_stop_engine(void) {
+    plb_stop_set(plb_cli_stop, NULL);
 }
 
 plb_status plb_cli_check_writable(const char *flag, const char *path) {

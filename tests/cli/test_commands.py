@@ -387,8 +387,10 @@ def test_one_interrupt_ends_what_takes_long():
         env = {**os.environ, "TMPDIR": folder, "XDG_CACHE_HOME": folder + "/c"}
         for words, waits in ((["profile", "--host-only", "--", "sleep", "60"], (0, 0.3)),
                              (["selftest", "--no-lock"], (0, 0.8)),
-                             (["init", "resnet50", "--save", folder + "/w"], (0,)),
-                             (["export-onnx", "resnet50", "--output", folder + "/w.onnx"], (0,))):
+                             (["init", "vgg19", "--save", folder + "/w"], (0, 0.3)),
+                             (["export-onnx", "vgg19", "--output", folder + "/w.onnx"], (0,)),
+                             (["explain", "vgg19"], (0,)),
+                             (["predict", "vgg19", "x.png", "--weights", "w"], (0,))):
             for wait in waits:
                 run = subprocess.Popen([PLUMB, *words], env=env, text=True, cwd=folder,
                                        start_new_session=True, stdout=subprocess.PIPE,

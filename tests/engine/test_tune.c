@@ -9,8 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/core/stop.h"
 #include "base/folder.h"
 #include "check.h"
+#include "engine/graph/graph.h"
+#include "plumb/ops.h"
+#include "plumb/plan.h"
 
 static char home[] = "/tmp/plumb-tune-XXXXXX";
 
@@ -97,11 +101,77 @@ static void several_may_write_at_once(void) {
     for (int w = 0; w < WRITERS; w++) CHECK(in_child(knows, 50 * w));
 }
 
+static int asks_left;
+
+static bool is_stopped(void *context) {
+    (void)context;
+    return asks_left-- <= 0;
+}
+
+// The weights that a model begins with, whoever stopped it before: those of one that nobody stopped.
+static bool begins_as(plb_model *model, plb_model *other) {
+    bool same = true;
+    for (int i = 0; i < plb_model_variable_count(model); i++) {
+        const plb_type type = plb_model_variable_info(model, i).type;
+        const size_t size = plb_layout_bytes(&type.shape, type.dtype, (plb_layout){0});
+        void *one = malloc(size), *two = malloc(size);
+        plb_tensor a = plb_tensor_dense(one, type.dtype, &type.shape, (plb_layout){0});
+        plb_tensor b = plb_tensor_dense(two, type.dtype, &type.shape, (plb_layout){0});
+        same = same && plb_variable_read(model, i, &a) == PLB_OK &&
+               plb_variable_read(other, i, &b) == PLB_OK && !memcmp(one, two, size);
+        free(one), free(two);
+    }
+    return same;
+}
+
+// A convolution of 3x3 from 32 planes to as many, for which several kernels compete.
+static plb_model *convolution(plb_graph **graph) {
+    const plb_type input = {PLB_F32, plb_shape_of(1, 32, 24, 24)};
+    const plb_type weights = {PLB_F32, plb_shape_of(32, 32, 3, 3)};
+    const plb_init drawn = {.kind = PLB_INIT_NORMAL, .b = 0.1};
+    const plb_conv_attrs attrs = plb_conv_uniform(2, 1, 1, 1, 1);
+    int index = -1;
+    plb_model *model = plb_model_new();
+    CHECK_OK(plb_model_program(model, "one", graph));
+    CHECK_OK(plb_model_variable(model, "w", &weights, PLB_ROLE_PARAMETER, drawn, &index));
+    const plb_value x = plb_input(*graph, "x", input.dtype, &input.shape);
+    const plb_value y = plb_conv(*graph, x, plb_read(*graph, index), PLB_NONE, &attrs);
+    plb_output(*graph, "y", y);
+    return model;
+}
+
+// Stops at the first question, at the second, ... until all is drawn and timed.
+static void drawing_and_timing_stop_when_told(void) {
+    plb_graph *graph;
+    plb_model *whole = convolution(&graph);
+    plb_status status = PLB_ECANCELLED;
+    int attempts = 0, drawn = 0;
+    for (; status == PLB_ECANCELLED && attempts < 100; attempts++) {
+        plb_model *model = convolution(&graph);
+        plb_plan *plan = NULL;
+        asks_left = attempts;
+        plb_stop_set(is_stopped, NULL);
+        status = plb_model_init(model, 0);
+        drawn += !status;
+        if (!status) status = plb_plan_new(graph, NULL, &plan);
+        plb_stop_set(NULL, NULL);
+        CHECK(!plan == (status != PLB_OK) && begins_as(model, whole));
+        plb_plan_free(plan);
+        plb_model_free(model);
+    }
+    CHECK_OK(status);
+    CHECK(drawn == attempts - 1); // one stopped while the weights were drawn,
+    CHECK(drawn > 2);             // some while candidates were timed
+    plb_model_free(whole);
+}
+
 static const check_test tests[] = {
+
     {"one_process_leaves_them_to_the_next", one_process_leaves_them_to_the_next},
     {"a_file_that_begins_otherwise_is_made_anew", a_file_that_begins_otherwise_is_made_anew},
     {"a_place_that_cannot_be_written_is_no_error", a_place_that_cannot_be_written_is_no_error},
     {"several_may_write_at_once", several_may_write_at_once},
+    {"drawing_and_timing_stop_when_told", drawing_and_timing_stop_when_told}, // in this process
 };
 
 int main(void) {

@@ -7,6 +7,7 @@
 #include "base/core/alloc.h"
 #include "base/core/philox.h"
 #include "base/core/status.h"
+#include "base/core/stop.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/home.h"
 
@@ -138,23 +139,30 @@ static void host_wrote(plb_model *model, plb_variable *v) {
     model->copies++;
 }
 
-static void initialise(plb_variable *v, uint64_t seed) {
+// PLB_ECANCELLED between parts of a large one, which then holds no weights.
+static plb_status initialise(plb_variable *v, uint64_t seed) {
+    enum { PART = 1 << 20 };
     uint64_t key = plb_hash_string(PLB_HASH_SEED, v->name) ^ seed * UINT64_C(0x9E3779B97F4A7C15);
     int64_t count = plb_shape_count(&v->type.shape);
     if (v->source) {
         memcpy(v->data, v->source,
                plb_layout_bytes(&v->type.shape, v->type.dtype, (plb_layout){0}));
-        return;
+        return PLB_OK;
     }
     if (v->init.kind == PLB_INIT_SEED) {
         memset(v->data, 0, padded_bytes(&v->type));
         if (count) plb_store_i64(v->data, v->type.dtype, 0, (int64_t)seed);
-        return;
+        return PLB_OK;
     }
+    for (int64_t begin = 0; begin < count; begin += PART) {
+        const int64_t end = count - begin < PART ? count : begin + PART;
+        PLB_TRY(plb_stop_check());
 #pragma omp parallel for if (count > 10000)
-    for (int64_t i = 0; i < count; i++) {
-        plb_store_f64(v->data, v->type.dtype, i, first_value(v->init, key, (uint64_t)i));
+        for (int64_t i = begin; i < end; i++) {
+            plb_store_f64(v->data, v->type.dtype, i, first_value(v->init, key, (uint64_t)i));
+        }
     }
+    return PLB_OK;
 }
 
 void plb_model_set_source(plb_model *model, int index, const void *source) {
@@ -180,7 +188,10 @@ plb_status plb_model_allocate_but(plb_model *model, const bool *unset) {
         slab += padded_bytes(&v->type) + PLB_CACHE_LINE;
         model->slab_bytes[v->role] += padded_bytes(&v->type) + PLB_CACHE_LINE;
         host_wrote(model, v);
-        if (!unset || !unset[i]) initialise(v, model->seed);
+        plb_status status = unset && unset[i] ? PLB_OK : initialise(v, model->seed);
+        if (!status) continue;
+        v->data = NULL; // as those after it: none of them has weights
+        return status;
     }
     plb_model_touch(model);
     return PLB_OK;
@@ -194,7 +205,7 @@ plb_status plb_model_init(plb_model *model, uint64_t seed) {
     model->seed = seed;
     for (int i = 0; i < model->n_variables; i++) {
         if (!model->variables[i].data) continue;
-        initialise(&model->variables[i], seed);
+        PLB_TRY(initialise(&model->variables[i], seed));
         host_wrote(model, &model->variables[i]);
     }
     PLB_TRY(plb_model_allocate(model));

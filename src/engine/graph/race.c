@@ -8,6 +8,7 @@
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "base/core/status.h"
+#include "base/core/stop.h"
 #include "engine/graph/plan.h"
 
 enum { PATTERN_FLOATS = 4096, ROUNDS = 3, LAUNCHES_MAX = 16 };
@@ -238,6 +239,7 @@ static plb_status race_variants(const plb_kernel *kernel, const plb_query *q, tr
     for (int i = 0; i < n; i++) {
         plb_launch launch = {0};
         int64_t time_ns = 0;
+        PLB_TRY(plb_stop_check());
         if (kernel->prepare(q, texts[i], &launch) != PLB_OK) continue;
         plb_status status = time_launch(q, t, &launch, *best_ns, &time_ns);
         if (launch.release) launch.release(launch.state);
