@@ -47,7 +47,7 @@ typedef struct plb_command {
     size_t flag_count;
     size_t options_bytes;  // of the struct that the flags fill
     bool hidden;           // left out of help and completion
-    bool plain;            // prints text only and refuses --json
+    bool plain;            // refuses --json
     const char *completes; // words that complete the operands: "list get check"; "" for files
 
     // Does the work. A status other than PLB_OK becomes one line on standard error and the exit
@@ -78,6 +78,10 @@ extern const size_t plb_common_flag_count;
 // Text to standard output; the first error is kept for plb_cli_close_output.
 void plb_print(const char *format, ...) PLB_PRINTF(1);
 void plb_print_text(const plb_strbuf *text);
+// Prints a text that was generated, with --json as `document` with the one key "text", and frees
+// it. PLB_ENOMEM if it failed.
+PLB_MUST_USE plb_status plb_cli_tell_text(const plb_call *call, const char *document,
+                                          plb_strbuf *text);
 // One line, "plumb: ...", to standard error. Control characters are replaced, so that it is one
 // line whatever the names in it hold.
 void plb_note(const char *format, ...) PLB_PRINTF(1);
@@ -114,5 +118,6 @@ int plb_cli_main(int argc, char **argv);
 // Generated from the tables.
 void plb_cli_help(plb_strbuf *out);
 void plb_cli_help_command(const plb_command *command, plb_strbuf *out);
+void plb_cli_help_json(const plb_command *command, plb_json *json); // NULL: all but hidden ones
 
 #endif

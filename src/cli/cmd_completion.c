@@ -154,10 +154,7 @@ static plb_status run_completion(plb_call *call) {
         write_zsh(&out);
     else
         return plb_fail(PLB_EINVAL, "expected bash or zsh, found \"%s\"", call->operands[0]);
-    bool failed = out.failed;
-    plb_print_text(&out);
-    plb_strbuf_free(&out);
-    return failed ? plb_fail(PLB_ENOMEM, "out of memory") : PLB_OK;
+    return plb_cli_tell_text(call, "completion", &out);
 }
 
 const plb_command plb_cmd_completion = {
@@ -168,6 +165,5 @@ const plb_command plb_cmd_completion = {
     .max_operands = 1,
     .completes = "bash zsh",
     .hidden = true,
-    .plain = true,
     .run = run_completion,
 };

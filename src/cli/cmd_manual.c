@@ -81,7 +81,6 @@ static void append_environment(plb_strbuf *out) {
 }
 
 static plb_status run_manual(plb_call *call) {
-    (void)call;
     plb_strbuf out = {0};
     plb_strbuf_printf(&out, ".TH PLUMB 1 \"\" \"plumb %s\" \"User Commands\"\n", PLUMB_VERSION);
     plb_strbuf_printf(&out, ".SH NAME\nplumb \\- a depth gauge for deep\\-learning stacks\n"
@@ -93,16 +92,12 @@ static plb_status run_manual(plb_call *call) {
     append_flags(&out, plb_common_flags, plb_common_flag_count);
     append_exit_codes(&out);
     append_environment(&out);
-    bool failed = out.failed;
-    plb_print_text(&out);
-    plb_strbuf_free(&out);
-    return failed ? plb_fail(PLB_ENOMEM, "out of memory") : PLB_OK;
+    return plb_cli_tell_text(call, "manual", &out);
 }
 
 const plb_command plb_cmd_manual = {
     .name = "manual",
     .summary = "print the manual page in roff",
     .hidden = true,
-    .plain = true,
     .run = run_manual,
 };

@@ -81,16 +81,19 @@ static plb_status check_operands(const plb_command *command, const plb_call *cal
     return PLB_OK;
 }
 
-static plb_status print_help(const plb_command *command) {
+static plb_status print_help(const plb_command *command, bool as_json) {
     plb_strbuf text = {0};
+    if (as_json) {
+        plb_json json;
+        plb_cli_json_begin(&json, "help", 1);
+        plb_cli_help_json(command, &json);
+        return plb_cli_json_print(&json);
+    }
     if (command)
         plb_cli_help_command(command, &text);
     else
         plb_cli_help(&text);
-    bool failed = text.failed;
-    plb_print_text(&text);
-    plb_strbuf_free(&text);
-    return failed ? plb_fail(PLB_ENOMEM, "out of memory") : PLB_OK;
+    return plb_cli_tell_text(&(plb_call){0}, "help", &text);
 }
 
 static plb_status run_command(const plb_command *command, int argc, char **argv, int *exit_code) {
@@ -100,12 +103,12 @@ static plb_status run_command(const plb_command *command, int argc, char **argv,
     PLB_TRY_OUT(parser_new(&p, command));
     PLB_TRY_OUT(plb_args_parse(p.flags, p.count, p.options, argc, argv, &call.operand_count));
     if (p.common->help) {
-        status = print_help(command);
+        status = print_help(command, p.common->json);
         goto out;
     }
     PLB_TRY_OUT(check_operands(command, &call));
     if (p.common->json && command->plain) {
-        status = plb_fail(PLB_EINVAL, "--json: this prints plain text only");
+        status = plb_fail(PLB_EINVAL, "--json: this speaks a protocol of its own");
         goto out;
     }
     plb_log_set_sink(log_to_stderr, (void *)p.common);
@@ -133,9 +136,9 @@ static plb_status fail_unknown_command(const char *word) {
 }
 
 static plb_status run_help(plb_call *call) {
-    if (!call->operand_count) return print_help(NULL);
+    if (!call->operand_count) return print_help(NULL, call->json);
     const plb_command *command = plb_command_find(call->operands[0]);
-    return command ? print_help(command) : fail_unknown_command(call->operands[0]);
+    return command ? print_help(command, call->json) : fail_unknown_command(call->operands[0]);
 }
 
 const plb_command plb_cmd_help = {
@@ -143,13 +146,12 @@ const plb_command plb_cmd_help = {
     .summary = "explain Plumb or one of its commands",
     .operands = "[COMMAND]",
     .max_operands = 1,
-    .plain = true,
     .run = run_help,
 };
 
 static plb_status dispatch(int argc, char **argv, const char **place, int *exit_code) {
     const char *word = argv[1];
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return print_help(NULL);
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return print_help(NULL, false);
     if (strcmp(word, "--version") == 0) {
         plb_print("plumb %s\n", PLUMB_VERSION);
         return PLB_OK;

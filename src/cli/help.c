@@ -43,3 +43,37 @@ void plb_cli_help_command(const plb_command *command, plb_strbuf *out) {
     plb_strbuf_printf(out, "\nFlags of every command:\n");
     plb_args_help(plb_common_flags, plb_common_flag_count, out);
 }
+
+static void write_flags(plb_json *json, const plb_flag *flags, size_t count) {
+    plb_json_begin_array(json, "flags");
+    for (size_t i = 0; i < count; i++) {
+        plb_strbuf words = {0};
+        plb_strbuf_printf(&words, "%s", flags[i].help);
+        plb_args_help_limits(&flags[i], &words);
+        if (words.failed) json->text.failed = true;
+        plb_json_begin_object(json, NULL);
+        plb_json_string(json, "name", flags[i].name);
+        plb_json_string(json, "value", flags[i].value);
+        plb_json_string(json, "help", words.text);
+        plb_json_end(json);
+        plb_strbuf_free(&words);
+    }
+    plb_json_end(json);
+}
+
+void plb_cli_help_json(const plb_command *command, plb_json *json) {
+    plb_json_begin_array(json, "commands");
+    for (size_t i = 0; i < plb_command_count; i++) {
+        const plb_command *one = plb_commands[i];
+        if (command ? one != command : one->hidden) continue;
+        plb_json_begin_object(json, NULL);
+        plb_json_string(json, "name", one->name);
+        plb_json_string(json, "summary", one->summary);
+        plb_json_string(json, "operands", one->operands);
+        plb_json_string(json, "description", one->description);
+        write_flags(json, one->flags, one->flag_count);
+        plb_json_end(json);
+    }
+    plb_json_end(json);
+    write_flags(json, plb_common_flags, plb_common_flag_count);
+}

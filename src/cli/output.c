@@ -90,6 +90,20 @@ plb_status plb_cli_json_print(plb_json *json) {
     return status;
 }
 
+plb_status plb_cli_tell_text(const plb_call *call, const char *document, plb_strbuf *text) {
+    plb_status status = text->failed ? plb_fail(PLB_ENOMEM, "out of memory") : PLB_OK;
+    if (!status && call->json) {
+        plb_json json;
+        plb_cli_json_begin(&json, document, 1);
+        plb_json_string(&json, "text", text->text);
+        status = plb_cli_json_print(&json);
+    } else if (!status) {
+        plb_print_text(text);
+    }
+    plb_strbuf_free(text);
+    return status;
+}
+
 static volatile sig_atomic_t interrupted;
 
 static void on_interrupt(int signal_number) {

@@ -58,6 +58,23 @@ def test_help_and_version():
         assert all(len(line) <= 100 for line in run.stdout.splitlines()), name
 
 
+def test_what_explains_the_program_knows_json():
+    def document(*words):
+        run = plumb(*words, "--json")
+        expect(run, 0)
+        return json.loads(run.stdout)
+
+    found = document("help")
+    assert found["document"] == "help" and [c["name"] for c in found["commands"]] == commands()
+    for command in found["commands"][:3] + found["commands"][-1:]:
+        one = document(command["name"], "--help")
+        assert one["commands"] == [command] == document("help", command["name"])["commands"]
+        named = {"--" + f["name"] for f in command["flags"] + one["flags"]}
+        assert named == flags_of(command["name"]), command["name"]
+    for words in (("completion", "bash"), ("completion", "zsh"), ("manual",)):
+        assert document(*words)["text"] == plumb(*words).stdout, words
+
+
 def test_bad_usage_is_one_line_and_exit_2():
     assert plumb().returncode == 2
     expect(plumb("docter"), 2, err='unknown command "docter"; did you mean doctor?')
@@ -69,7 +86,6 @@ def test_bad_usage_is_one_line_and_exit_2():
     expect(plumb("doctor", "--json=yes"), 2, err="--json takes no value")
     expect(plumb("completion"), 2, err="expected bash|zsh, found nothing")
     expect(plumb("completion", "fish"), 2, err="expected bash or zsh")
-    expect(plumb("help", "--json"), 2, err="plain text only")
     expect(plumb(""), 2, err="unknown command")
     for name in commands():
         expect(plumb(name, "--no-such-flag"), 2, err=f"plumb {name}: unknown flag --no-such-flag")
