@@ -159,7 +159,8 @@ Case parse_case(const Json &request, Inputs &inputs) {
     }
     if (!c.file.empty() && c.training()) throw refused("task", "a file is only inferred");
     c.x = parse_input(request, "x", c.batch, inputs);
-    if (c.file.empty() && c.x.shape.size() != 4) throw invalid("load: input \"x\": expected four dimensions");
+    if (c.file.empty() && c.x.shape.size() != 4)
+        throw invalid("load: input \"x\": expected four dimensions");
     if (c.training()) {
         c.y = parse_input(request, "y", c.batch, inputs);
         if (c.y.offsets.size() != c.x.offsets.size() || c.y.dtype != "i64") {

@@ -160,9 +160,9 @@ def parse(message, capabilities):
     if case.layout not in ("default", "nchw", "nhwc"):
         raise Invalid(f"load: \"layout\": expected default, nchw or nhwc, found "
                       f"{case.layout!r:.20}")
-    kind, name = ("torchscript", "TorchScript") if file and file.endswith(".pt") else ("onnx", "ONNX")
-    if file and kind not in capabilities["files"]:
-        raise Refused("model", f"this stack runs no {name} files")
+    kind = "TorchScript" if file and file.endswith(".pt") else "ONNX"
+    if file and kind.lower() not in capabilities["files"]:
+        raise Refused("model", f"this stack runs no {kind} files")
     if capabilities["models"] is not None and not file:
         _refuse("model", case.model, capabilities["models"])
     region = take(message, "region", str, None)
