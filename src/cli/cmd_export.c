@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/core/status.h"
+#include "bench/case_profile.h"
 #include "bench/summary.h"
 #include "bench/transfer.h"
 #include "cli/cli.h"
@@ -38,6 +39,7 @@ typedef struct line {
     const plb_measurement_row *row;
     plb_case keys;
     plb_summary summary;
+    plb_case_profile profile;
 } line;
 
 typedef struct table {
@@ -61,6 +63,7 @@ static plb_status load(plb_store *store, const plb_run_row *run, plb_arena *aren
         out->lines[i].row = &rows[i];
         PLB_TRY(plb_case_parse(rows[i].keys, &out->lines[i].keys));
         PLB_TRY(plb_summary_of_row(store, &rows[i], arena, &out->lines[i].summary));
+        PLB_TRY(plb_case_profile_read(rows[i].results, arena, &out->lines[i].profile));
     }
     return PLB_OK;
 }
@@ -91,10 +94,19 @@ static void csv_settings(const plb_case *c) {
     print_as(plb_escape_csv, text);
 }
 
+// Of one iteration of the probed start; blanks where there was none.
+static void csv_profile(const plb_case_profile *p) {
+    const double none = (double)NAN;
+    const double numbers[] = {p->wall_ns * 1e-6, p->cpu_ns * 1e-6, p->active,          p->move,
+                              p->idle,           p->launches,      p->device_ns * 1e-6};
+    for (int k = 0; k < 7; k++) csv_number(p->there ? numbers[k] : none);
+}
+
 static void print_csv(const table *t) {
     plb_print("run,case,model,task,stack,settings,device,batch,size,dtype,math,autocast,layout,"
               "threads,region,cache,in_flight,input,outcome,reason,starts,samples,median_ms,low_ms,"
-              "high_ms,min_ms,p05_ms,p95_ms\r\n");
+              "high_ms,min_ms,p05_ms,p95_ms,profile_wall_ms,profile_cpu_ms,profile_active,"
+              "profile_move,profile_idle,profile_launches,profile_device_ms\r\n");
     for (size_t i = 0; i < t->count; i++) {
         const line *l = &t->lines[i];
         const plb_case *c = &l->keys;
@@ -115,6 +127,7 @@ static void print_csv(const table *t) {
         const double numbers[] = {s->median_ns, s->low_ns, s->high_ns,
                                   s->min_ns,    s->p05_ns, s->p95_ns};
         for (int k = 0; k < 6; k++) csv_number(numbers[k] * 1e-6);
+        csv_profile(&l->profile);
         plb_print("\r\n");
     }
 }
@@ -140,6 +153,39 @@ static void print_markdown(const table *t) {
         plb_print(" | %s | %s to %s | %" PRId64 " | %" PRId64 " |\n",
                   plb_show_ms(l->summary.median_ns).text, plb_show_ms(l->summary.low_ns).text,
                   plb_show_ms(l->summary.high_ns).text, l->summary.starts, l->summary.samples);
+    }
+}
+
+static void print_share(double share) {
+    if (isnan(share))
+        plb_print(" | -");
+    else
+        plb_print(" | %.1f %%", 100 * share);
+}
+
+static void print_profiles(const table *t) {
+    bool begun = false;
+    for (size_t i = 0; i < t->count; i++) {
+        const plb_case_profile *p = &t->lines[i].profile;
+        char title[512];
+        if (!p->there) continue;
+        if (!begun)
+            plb_print("\nOne more start of each under the probe, an iteration:\n\n"
+                      "| case | wall ms | processor ms | active | moving data | idle | kernels | "
+                      "kernels ms | remark |\n|---|---:|---:|---:|---:|---:|---:|---:|---|\n");
+        begun = true;
+        plb_case_title(&t->lines[i].keys, title, sizeof title);
+        plb_print("| ");
+        print_as(plb_escape_markdown, title);
+        plb_print(" | %s | %s", plb_show_ms(p->wall_ns).text, plb_show_ms(p->cpu_ns).text);
+        print_share(p->active), print_share(p->move), print_share(p->idle);
+        if (isnan(p->launches))
+            plb_print(" | -");
+        else
+            plb_print(" | %.4g", p->launches);
+        plb_print(" | %s | ", plb_show_ms(p->device_ns).text);
+        print_as(plb_escape_markdown, p->failure ? p->failure : p->lacks);
+        plb_print(" |\n");
     }
 }
 
@@ -217,7 +263,7 @@ static plb_status run_export(plb_call *call) {
     if (strcmp(f->format, "csv") == 0)
         print_csv(&t);
     else if (strcmp(f->format, "markdown") == 0)
-        print_markdown(&t);
+        print_markdown(&t), print_profiles(&t);
     else
         print_junit(&t);
 out:
@@ -232,9 +278,10 @@ const plb_command plb_cmd_export = {
     .operands = "RUN",
     .description =
         "JSON holds everything, raw samples and fingerprint included, and `plumb import`\n"
-        "reads it back. CSV and Markdown have a row a case with every key that matters. In\n"
-        "JUnit a case that was refused is skipped, one whose proof failed is a failure, and\n"
-        "every other outcome but ok an error.",
+        "reads it back. CSV and Markdown have a row a case with every key that matters, and\n"
+        "what the probe saw of it after `plumb bench --profile`. In JUnit a case that was\n"
+        "refused is skipped, one whose proof failed is a failure, and every other outcome but\n"
+        "ok an error.",
     .min_operands = 1,
     .max_operands = 1,
     .flags = flags,

@@ -50,6 +50,7 @@ static plb_status fill(const plb_run_cases *cases, plb_document *d) {
     PLB_TRY(plb_run_add_sweeps(cases, d));
     PLB_TRY(plb_run_add_costs(cases, d));
     PLB_TRY(plb_run_add_warmup(cases, d));
+    PLB_TRY(plb_run_add_profiles(cases, d));
     PLB_TRY(plb_run_add_history(cases, d));
     plb_run_add_tables(cases, d);
     PLB_TRY(plb_run_add_evidence(cases, d));

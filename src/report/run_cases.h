@@ -63,6 +63,7 @@ PLB_MUST_USE plb_status plb_run_add_times(const plb_run_cases *cases, plb_docume
 PLB_MUST_USE plb_status plb_run_add_sweeps(const plb_run_cases *cases, plb_document *document);
 PLB_MUST_USE plb_status plb_run_add_costs(const plb_run_cases *cases, plb_document *document);
 PLB_MUST_USE plb_status plb_run_add_warmup(const plb_run_cases *cases, plb_document *document);
+PLB_MUST_USE plb_status plb_run_add_profiles(const plb_run_cases *cases, plb_document *document);
 PLB_MUST_USE plb_status plb_run_add_history(const plb_run_cases *cases, plb_document *document);
 void plb_run_add_tables(const plb_run_cases *cases, plb_document *document);
 PLB_MUST_USE plb_status plb_run_add_evidence(const plb_run_cases *cases, plb_document *document);

@@ -295,7 +295,7 @@ class Worker {
                      JsonList &tensors) {
         const int64_t slot = which[static_cast<size_t>(i) % which.size()];
         if (out.loss.defined()) put("loss", out.loss, slot, tensors);
-        put(s.output_name(), out.output, slot, tensors);
+        put(need_session().output_name(), out.output, slot, tensors);
     }
 
     Channel &channel;

@@ -5,7 +5,10 @@
 A library that is preloaded into the worker reports, through the made-up CUPTI, a kernel of half a
 millisecond each millisecond.
 """
+import csv
+import io
 import json
+import math
 import os
 import pathlib
 import sqlite3
@@ -31,6 +34,27 @@ def check_half_active(active):
     assert .5 <= active < .6, active  # n halves in n - 1/2 milliseconds
 
 
+def check_exports(store, profile, path):
+    """The report, CSV and Markdown say of the newest run what its document does."""
+    text = run(["export", "1", "--format", "csv", "--db", store]).stdout
+    row, = csv.DictReader(io.StringIO(text))
+    for key in ("wall_ms", "cpu_ms", "active", "move", "idle", "launches", "device_ms"):
+        assert math.isclose(float(row[f"profile_{key}"]), profile[key], rel_tol=1e-6), (key, row)
+    text = run(["export", "1", "--format", "markdown", "--db", store]).stdout
+    assert f"| {100 * profile['active']:.1f} % | {100 * profile['move']:.1f} % |" in text, text
+    words = ["report", "1", "--db", store]
+    run([*words, "-o", f"{path}.html"])
+    page = pathlib.Path(f"{path}.html").read_text(encoding="utf-8")
+    assert "Where the time of the device goes" in page and "Processors busy" in page
+    table = run([*words, "--format", "csv", "--part", "profile-work"]).stdout
+    kernel, = [line for line in csv.DictReader(io.StringIO(table)) if line["kind"] == "kernel"]
+    assert kernel["name"] == "step", kernel
+    mine = profile["kernels"][0]
+    assert math.isclose(float(kernel["calls"]), mine["calls"], rel_tol=1e-6), kernel
+    time = next(value for name, value in kernel.items() if name.startswith("time"))
+    assert math.isclose(float(time), 1e6 * mine["ms"], rel_tol=1e-3), (kernel, mine)
+
+
 def test_bench_has_a_profile_of_each_case():
     with tempfile.TemporaryDirectory() as folder:
         store = os.path.join(folder, "store.db")
@@ -47,6 +71,7 @@ def test_bench_has_a_profile_of_each_case():
         with sqlite3.connect(store) as db:
             kept, = db.execute("SELECT results ->> '$.profile' FROM measurement").fetchone()
         assert json.loads(kept) == profile
+        check_exports(store, profile, os.path.join(folder, "r"))
         # A run that is taken up again knows what was seen.
         again, = json.loads(run([*words, "--json", "--resume", "1"]).stdout)["cases"]
         assert again["resumed"] and again["profile"] == profile
