@@ -35,6 +35,7 @@ static void tell(const char *folder, const plb_kept_about *about, const plb_prof
     const plb_profile_report report = {.command = about->command,
                                        .words = about->words,
                                        .run = about->run,
+                                       .sampled = about->sampled,
                                        .profile = profile,
                                        .steps = 3,
                                        .group = "kernel"};

@@ -28,7 +28,7 @@
 typedef struct profile_flags {
     plb_profile_flags show;
     const char *graph_nodes, *trace, *save, *output, *window, *counters, *db, *label;
-    int64_t trace_mib, sample_ms, block_ms, pid;
+    int64_t trace_mib, sample_ms, function_ms, block_ms, pid;
     double delay_s, limit_s;
     // Of a case.
     const char *stack, *task, *device, *batch, *size, *dtype, *math, *autocast, *threads, *dim;
@@ -66,6 +66,8 @@ static const plb_flag flags[] = {
      .help = "between two looks at threads and cards"},
     {FLAG("output", FILE, output), .value = "FILE",
      .help = "write the report there, away from what the program prints"},
+    {FLAG("functions", INT, function_ms), .value = "MS", .max = 1000, .fallback = "10",
+     .help = "of processor time between two samples of where it is; 0: none"},
     {FLAG("host-only", SWITCH, host_only), .help = "do not put the probe into the program"},
     {FLAG("strict", SWITCH, strict),
      .help = "exit with 6 when the profile is incomplete, or of no device"},
@@ -96,6 +98,7 @@ typedef struct job {
     char folder[PATH_MAX], library[PATH_MAX], words[192];
     int output; // where the report goes, or -1
     plb_command_result run;
+    plb_sampled sampled;
 } job;
 
 // Counters run kernels again and again, so that nothing else can be told of such a run.
@@ -163,6 +166,8 @@ static plb_status run_command(job *j) {
                                          .ranges = f->ranges,
                                          .preload = true,
                                          .sample_ms = f->sample_ms,
+                                         .function_ms = (int)f->function_ms,
+                                         .sampled = f->function_ms ? &j->sampled : NULL,
                                          .interrupted = plb_cli_interrupted};
     PLB_TRY(plb_command_run(&options, j->command, &j->run));
     return j->run.started ? PLB_OK : plb_fail(PLB_EINVAL, "%s", j->run.error_text);
@@ -219,8 +224,10 @@ out:
 static plb_status report(job *j) {
     const profile_flags *f = j->flags;
     char why[320] = "";
-    const plb_kept_about about = {
-        .command = j->command, .words = f->host_only ? "host" : j->words, .run = &j->run};
+    const plb_kept_about about = {.command = j->command,
+                                  .words = f->host_only ? "host" : j->words,
+                                  .run = &j->run,
+                                  .sampled = f->function_ms ? &j->sampled : NULL};
     const plb_profile_view view = {.flags = &f->show,
                                    .trace = f->trace,
                                    .folder = j->folder,

@@ -238,7 +238,34 @@ static void json_operators(const plb_profile_report *r, plb_json *json) {
     plb_arena_free(arena);
 }
 
-static void json_host(const plb_command_result *c, plb_json *json) {
+// null where they were not looked for.
+static void json_functions(const plb_sampled *s, plb_json *json) {
+    if (!s) {
+        plb_json_null(json, "sampled");
+        return;
+    }
+    plb_json_begin_object(json, "sampled");
+    plb_json_int(json, "samples", s->samples);
+    plb_json_double(json, "period_ms", plb_profile_ms(s->period_ns));
+    plb_json_int(json, "lost", s->lost);
+    plb_json_int(json, "in_no_row", s->others);
+    plb_json_bool(json, "kernel_too", s->kernel_too);
+    plb_json_string(json, "reason", s->reason[0] ? s->reason : NULL);
+    plb_json_begin_array(json, "functions");
+    for (int i = 0; i < s->functions; i++) {
+        const plb_sampled_function *f = &s->function[i];
+        plb_json_begin_object(json, NULL);
+        plb_json_string(json, "name", f->name[0] ? f->name : NULL);
+        plb_json_string(json, "module", f->module);
+        plb_json_int(json, "samples", f->samples);
+        plb_json_double(json, "share", plb_profile_share(f->samples, s->samples));
+        plb_json_end(json);
+    }
+    plb_json_end(json);
+    plb_json_end(json);
+}
+
+static void json_host(const plb_command_result *c, const plb_sampled *sampled, plb_json *json) {
     plb_json_begin_object(json, "cpu");
     plb_json_double(json, "user_seconds", plb_profile_seconds(c->use.ru_utime));
     plb_json_double(json, "system_seconds", plb_profile_seconds(c->use.ru_stime));
@@ -266,6 +293,7 @@ static void json_host(const plb_command_result *c, plb_json *json) {
         plb_json_end(json);
     }
     plb_json_end(json);
+    json_functions(sampled, json);
     plb_json_end(json);
 }
 
@@ -373,7 +401,7 @@ void plb_profile_json(const plb_profile_report *r, plb_json *json) {
     json_steps(r, json);
     json_cost(p, json);
     json_advice(p, json);
-    if (r->run) json_host(r->run, json);
+    if (r->run) json_host(r->run, r->sampled, json);
     if (r->run) json_cards(r->run, json);
     json_probe(p, json);
     bool incomplete = plb_profile_incomplete(r, why, sizeof why);

@@ -204,6 +204,34 @@ static void print_host(const plb_command_result *c, int top) {
     print_threads(c, top);
 }
 
+// Of the time that processors worked for the program, by where they were in it.
+static void print_functions(const plb_sampled *s, int top) {
+    char name[80];
+    if (s->reason[0]) plb_print("  functions are unknown: %s\n", s->reason);
+    if (!s->samples) return;
+    plb_print(
+        "  in functions, from %" PRId64 " samples, one after every %.0f ms on a processor%s\n"
+        "  %8s%11s  %s\n",
+        s->samples, (double)s->period_ns / 1e6,
+        s->kernel_too
+            ? ""
+            : "; of the program's own code alone: the kernel's needs kernel.perf_event_paranoid=1",
+        "self %", "self s", "function");
+    const int rows = top && top < s->functions ? top : s->functions;
+    for (int i = 0; i < rows; i++) {
+        const plb_sampled_function *f = &s->function[i];
+        plb_kernel_shorten(f->name, 60, name, sizeof name);
+        const char *none = f->module[0] == '[' ? "" : "(no symbol)";
+        plb_print("  %8.1f%11.3f  %s%s%s\n", 100 * plb_profile_share(f->samples, s->samples),
+                  (double)(f->samples * s->period_ns) / 1e9, name[0] ? name : none,
+                  name[0] || none[0] ? ", " : "", f->module);
+    }
+    if (rows < s->functions || s->others)
+        plb_print("  %8s %d more functions: --top 0 shows %s\n", "", s->functions - rows,
+                  s->others ? "those with most" : "all");
+    if (s->lost) plb_print("  %" PRId64 " samples were lost\n", s->lost);
+}
+
 static void print_cards(const plb_command_result *c) {
     for (int i = 0; i < c->cards; i++) {
         const plb_command_card *k = &c->card[i];
@@ -334,6 +362,7 @@ void plb_profile_print(const plb_profile_report *r) {
         print_ranges(r);
     print_advice(p);
     if (r->run) print_host(r->run, r->top);
+    if (r->sampled) print_functions(r->sampled, r->top);
     print_steps(r);
     if (r->run) print_cards(r->run);
     if (!p->counteds) print_probe(r);

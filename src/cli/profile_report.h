@@ -12,6 +12,7 @@ typedef struct plb_profile_report {
     char *const *command;          // words, NULL at the end
     const char *words;             // what the probe was asked for, "host" for nothing; or NULL
     const plb_command_result *run; // NULL: a profile that was stored
+    const plb_sampled *sampled;    // functions of the host; NULL: not looked for
     const plb_profile *profile;
     int top;           // rows of a table; 0: all
     int64_t steps;     // that the program made; 0: as its ranges say

@@ -68,6 +68,7 @@ static plb_profile_report report_of(const plb_profile_view *v, const plb_profile
     return (plb_profile_report){.command = v->about.command,
                                 .words = v->about.words,
                                 .run = v->about.run,
+                                .sampled = v->about.sampled,
                                 .profile = profile,
                                 .top = (int)v->flags->top,
                                 .steps = v->flags->steps,

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 
 #include "plumb/status.h"
+#include "probe/sampler.h"
 
 enum {
     PLB_COMMAND_THREADS = 256,
@@ -19,13 +20,15 @@ enum {
 };
 
 typedef struct plb_command_options {
-    const char *library; // of the probe; NULL: only watch from outside
-    const char *folder;  // where the probe's files go; it exists
-    const char *words;   // PLUMB_PROBE_OPTIONS
-    const char *cupti;   // NULL, or a CUPTI to load instead of the process's
-    bool ranges;         // let NVTX find the probe
-    bool preload;        // load the probe before all others: it then sees other profilers come
-    int64_t sample_ms;   // between two looks at threads and cards
+    const char *library;  // of the probe; NULL: only watch from outside
+    const char *folder;   // where the probe's files go; it exists
+    const char *words;    // PLUMB_PROBE_OPTIONS
+    const char *cupti;    // NULL, or a CUPTI to load instead of the process's
+    bool ranges;          // let NVTX find the probe
+    bool preload;         // load the probe before all others: it then sees other profilers come
+    int64_t sample_ms;    // between two looks at threads and cards
+    int function_ms;      // of processor time between two samples of `sampled`
+    plb_sampled *sampled; // NULL, or where to say in which functions processors were busy
     bool (*interrupted)(void); // NULL, or asked before the program starts
 } plb_command_options;
 

@@ -153,6 +153,8 @@ plb_status plb_kept_write(const char *path, const plb_kept_about *about, const c
     if (!status && about->words)
         status = put(file, PLB_KEPT_WORDS, "", about->words, strlen(about->words) + 1);
     if (!status && about->run) status = put(file, PLB_KEPT_RUN, "", about->run, sizeof *about->run);
+    if (!status && about->sampled)
+        status = put(file, PLB_KEPT_SAMPLED, "", about->sampled, sizeof *about->sampled);
     if (!status) status = put_folder(file, folder, arena);
     if (status)
         plb_atomic_abort(file);
@@ -242,6 +244,7 @@ typedef struct extraction {
     char **command;
     const char *words;
     plb_command_result *run;
+    plb_sampled *sampled;
 } extraction;
 
 static plb_status take_command(extraction *x, const uint8_t *bytes, size_t size_bytes) {
@@ -270,6 +273,17 @@ static plb_status take_run(extraction *x, const uint8_t *bytes, size_t size_byte
     x->run = plb_arena_alloc(x->arena, sizeof *x->run);
     if (!x->run) return plb_fail(PLB_ENOMEM, "%s: no memory", x->place);
     return plb_kept_run(bytes, size_bytes, x->place, x->run);
+}
+
+static plb_status take_sampled(extraction *x, const uint8_t *bytes, size_t size_bytes) {
+    x->sampled = plb_arena_alloc(x->arena, sizeof *x->sampled);
+    if (!x->sampled) return plb_fail(PLB_ENOMEM, "%s: no memory", x->place);
+    if (size_bytes != sizeof *x->sampled)
+        return plb_fail(PLB_EINVAL, "%s: expected %zu bytes about functions, found %zu", x->place,
+                        sizeof *x->sampled, size_bytes);
+    memcpy(x->sampled, bytes, sizeof *x->sampled);
+    plb_sampled_mend(x->sampled);
+    return PLB_OK;
 }
 
 static plb_status write_file(const extraction *x, const char *name, const char *ending,
@@ -302,6 +316,7 @@ static plb_status take(void *user, const plb_kept_section *section, const uint8_
     case PLB_KEPT_COMMAND: return take_command(x, bytes, size_bytes);
     case PLB_KEPT_WORDS: return take_words(x, bytes, size_bytes);
     case PLB_KEPT_RUN: return take_run(x, bytes, size_bytes);
+    case PLB_KEPT_SAMPLED: return take_sampled(x, bytes, size_bytes);
     case PLB_KEPT_SPOOL: return take_spool(x, section->name, bytes, size_bytes);
     case PLB_KEPT_TRACE: return write_file(x, section->name, "trace", bytes, size_bytes);
     case PLB_KEPT_COUNTED: return write_file(x, section->name, "counted", bytes, size_bytes);
@@ -318,6 +333,7 @@ plb_status plb_kept_extract(const char *path, const char *folder, plb_arena *are
     PLB_TRY(plb_file_map_open(path, &map));
     plb_status status = plb_kept_walk(map.bytes, map.size_bytes, path, take, &x);
     plb_file_map_close(&map);
-    *out = (plb_kept_about){.command = x.command, .words = x.words, .run = x.run};
+    *out = (plb_kept_about){
+        .command = x.command, .words = x.words, .run = x.run, .sampled = x.sampled};
     return status;
 }

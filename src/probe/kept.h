@@ -29,6 +29,7 @@ typedef enum plb_kept_kind {
     PLB_KEPT_DAMAGED,     // a spool that could not be read, as it was: it is told again, too
     PLB_KEPT_COUNTED,     // plb_counted, as it is
     PLB_KEPT_WORDS,       // what the probe was asked for, as in PLUMB_PROBE_OPTIONS
+    PLB_KEPT_SAMPLED,     // plb_sampled
 } plb_kept_kind;
 
 // As it stands in the file, before its bytes.
@@ -46,6 +47,7 @@ typedef struct plb_kept_about {
     char *const *command; // its words, NULL at the end; NULL: unknown
     const char *words;    // what the probe was asked for, "host" for nothing; NULL: unknown
     const plb_command_result *run; // NULL: unknown
+    const plb_sampled *sampled;    // functions of the host; NULL: unknown
 } plb_kept_about;
 
 // Packs `folder` and what came of the run into `path`, which then is there whole or not at all.

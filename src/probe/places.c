@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/places.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/core/alloc.h"
+#include "base/core/hash.h"
+#include "base/core/status.h"
+#include "probe/elf_symbols.h"
+#include "probe/kernel_name.h"
+
+enum {
+    PROCESSES = 4096, // at once
+    FILES = 4096,
+    SPOTS = 1 << 16, // places that were met, a power of two: a hash table
+    TRIES = 64,
+};
+
+typedef struct mapping {
+    uint64_t begin, length, file_offset;
+    uint32_t file;
+} mapping;
+
+// A child has its parent's until one of the two changes its own.
+typedef struct mappings {
+    int users;
+    size_t count, room;
+    mapping *of;
+} mappings;
+
+typedef struct process {
+    uint32_t pid;
+    mappings *maps; // NULL: none known
+} process;
+
+typedef struct spot {
+    uint64_t offset; // in the file
+    uint32_t file;
+    int64_t samples; // 0: free
+} spot;
+
+enum { FILE_UNKNOWN, FILE_KERNEL, FILE_FIRST };
+
+struct plb_places {
+    process process[PROCESSES];
+    int processes;
+    char *path[FILES];
+    uint32_t files;
+    plb_map *index;   // of paths
+    int64_t unplaced; // samples for which there was no spot left
+    spot spot[SPOTS];
+};
+
+plb_places *plb_places_new(void) {
+    plb_places *p = plb_alloc(sizeof *p);
+    if (!p) return NULL;
+    p->files = FILE_FIRST;
+    p->index = plb_map_new();
+    if (p->index) return p;
+    plb_free(p);
+    return NULL;
+}
+
+static void drop(mappings *m) {
+    if (!m || --m->users) return;
+    plb_free(m->of);
+    plb_free(m);
+}
+
+void plb_places_free(plb_places *p) {
+    if (!p) return;
+    for (int i = 0; i < p->processes; i++) drop(p->process[i].maps);
+    for (uint32_t i = FILE_FIRST; i < p->files; i++) plb_free(p->path[i]);
+    plb_map_free(p->index);
+    plb_free(p);
+}
+
+// The newest first: processes come and go at that end.
+static process *find(plb_places *p, uint32_t pid) {
+    for (int i = p->processes; i-- > 0;)
+        if (p->process[i].pid == pid) return &p->process[i];
+    return NULL;
+}
+
+static process *find_or_add(plb_places *p, uint32_t pid) {
+    process *found = find(p, pid);
+    if (found || p->processes == PROCESSES) return found;
+    p->process[p->processes] = (process){.pid = pid};
+    return &p->process[p->processes++];
+}
+
+static uint32_t file_of(plb_places *p, const char *path) {
+    const int64_t known = plb_map_get(p->index, path, -1);
+    if (known >= 0) return (uint32_t)known;
+    if (p->files == FILES || !(p->path[p->files] = plb_strdup(path))) return FILE_UNKNOWN;
+    if (plb_map_set(p->index, path, p->files)) {
+        plb_free(p->path[p->files]);
+        return FILE_UNKNOWN;
+    }
+    return p->files++;
+}
+
+// Mappings that are the process's alone, with room for one more.
+static mappings *own(process *one) {
+    const mappings *old = one->maps;
+    if (!old || old->users > 1) {
+        mappings *m = plb_alloc(sizeof *m);
+        if (!m) return NULL;
+        *m = (mappings){.users = 1, .count = old ? old->count : 0};
+        m->room = m->count + 64;
+        m->of = plb_alloc_array(m->room, sizeof *m->of);
+        if (!m->of) {
+            plb_free(m);
+            return NULL;
+        }
+        if (old) memcpy(m->of, old->of, old->count * sizeof *m->of);
+        drop(one->maps);
+        one->maps = m;
+    } else if (old->count == old->room) {
+        mapping *more = plb_realloc_array(old->of, 2 * old->room, sizeof *more);
+        if (!more) return NULL;
+        one->maps->of = more, one->maps->room *= 2;
+    }
+    return one->maps;
+}
+
+void plb_places_map(plb_places *p, uint32_t pid, uint64_t begin, uint64_t length,
+                    uint64_t file_offset, const char *path) {
+    process *one = find_or_add(p, pid);
+    mappings *m = one ? own(one) : NULL;
+    if (!m) return;
+    // What it covers whole is gone: a program that maps and unmaps for days does not add up.
+    size_t kept = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        const mapping *old = &m->of[i];
+        if (old->begin < begin || old->begin - begin >= length ||
+            old->length > length - (old->begin - begin))
+            m->of[kept++] = *old;
+    }
+    m->of[kept] = (mapping){begin, length, file_offset, file_of(p, path)};
+    m->count = kept + 1;
+}
+
+void plb_places_fork(plb_places *p, uint32_t pid, uint32_t parent) {
+    process *old = find(p, parent), *one = find_or_add(p, pid);
+    if (!one || one == old) return;
+    drop(one->maps);
+    one->maps = old ? old->maps : NULL;
+    if (one->maps) one->maps->users++;
+}
+
+void plb_places_exec(plb_places *p, uint32_t pid) {
+    process *one = find(p, pid);
+    if (!one) return;
+    drop(one->maps);
+    one->maps = NULL;
+}
+
+void plb_places_exit(plb_places *p, uint32_t pid) {
+    process *one = find(p, pid);
+    if (!one) return;
+    drop(one->maps);
+    *one = p->process[--p->processes];
+}
+
+static void count_at(plb_places *p, uint32_t file, uint64_t offset) {
+    uint64_t hash = plb_hash_bytes(PLB_HASH_SEED, &offset, sizeof offset);
+    hash = plb_hash_bytes(hash, &file, sizeof file);
+    for (uint32_t n = 0; n < TRIES; n++) {
+        spot *s = &p->spot[(hash + n) & (SPOTS - 1)];
+        if (s->samples && (s->file != file || s->offset != offset)) continue;
+        s->file = file, s->offset = offset, s->samples++;
+        return;
+    }
+    p->unplaced++;
+}
+
+void plb_places_sample(plb_places *p, uint32_t pid, uint64_t address) {
+    const process *one = find(p, pid);
+    const mappings *m = one ? one->maps : NULL;
+    for (size_t i = m ? m->count : 0; i-- > 0;) { // the newest counts
+        const mapping *at = &m->of[i];
+        if (address < at->begin || address - at->begin >= at->length) continue;
+        const char *path = at->file >= FILE_FIRST ? p->path[at->file] : "";
+        const bool is_file = path[0] == '/' && path[1] != '/';
+        count_at(p, at->file, is_file ? address - at->begin + at->file_offset : 0);
+        return;
+    }
+    count_at(p, FILE_UNKNOWN, 0);
+}
+
+void plb_places_sample_kernel(plb_places *p) {
+    count_at(p, FILE_KERNEL, 0);
+}
+
+// ---------------------------------------------------------------------------- functions
+static const char *module_of(const plb_places *p, uint32_t file) {
+    if (file == FILE_UNKNOWN) return "[unknown]";
+    if (file == FILE_KERNEL) return "[kernel]";
+    const char *path = p->path[file], *slash = strrchr(path, '/');
+    if (strncmp(path, "//anon", 6) == 0) return "[made at run time]";
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static int by_file(const void *left, const void *right) {
+    const spot *a = left, *b = right;
+    if (a->file != b->file) return a->file < b->file ? -1 : 1;
+    return (a->offset > b->offset) - (a->offset < b->offset);
+}
+
+static int by_samples(const void *left, const void *right) {
+    const plb_sampled_function *a = left, *b = right;
+    if (a->samples != b->samples) return a->samples < b->samples ? 1 : -1;
+    const int order = strcmp(a->name, b->name);
+    return order ? order : strcmp(a->module, b->module);
+}
+
+// Only of plain files: to open a device may set it going.
+static plb_elf_symbols *symbols_of(const plb_places *p, uint32_t file) {
+    struct stat about;
+    plb_elf_symbols *symbols = NULL;
+    if (file < FILE_FIRST || p->path[file][0] != '/' || stat(p->path[file], &about) ||
+        !S_ISREG(about.st_mode) || plb_elf_symbols_open(p->path[file], &symbols))
+        return NULL;
+    return symbols;
+}
+
+// Spots in the order of files and offsets, those of one function after each other.
+static int gather(const plb_places *p, const spot *spots, size_t count,
+                  plb_sampled_function *rows) {
+    plb_elf_symbols *symbols = NULL;
+    int n = 0;
+    for (size_t i = 0; i < count; i++) {
+        const spot *s = &spots[i];
+        const char *mangled = NULL;
+        if (!i || spots[i - 1].file != s->file) {
+            plb_elf_symbols_free(symbols);
+            symbols = symbols_of(p, s->file);
+        }
+        if (symbols) mangled = plb_elf_symbols_at(symbols, s->offset);
+        plb_sampled_function row = {.samples = s->samples};
+        if (mangled) plb_kernel_demangle(mangled, row.name, sizeof row.name);
+        snprintf(row.module, sizeof row.module, "%s", module_of(p, s->file));
+        if (n && strcmp(rows[n - 1].name, row.name) == 0 &&
+            strcmp(rows[n - 1].module, row.module) == 0)
+            rows[n - 1].samples += row.samples;
+        else
+            rows[n++] = row;
+    }
+    plb_elf_symbols_free(symbols);
+    return n;
+}
+
+static int by_name(const void *left, const void *right) {
+    const plb_sampled_function *a = left, *b = right;
+    const int order = strcmp(a->module, b->module);
+    return order ? order : strcmp(a->name, b->name);
+}
+
+// A function in several parts, or of several files with one name, has one row.
+static int merge(plb_sampled_function *rows, int count) {
+    int n = 0;
+    qsort(rows, (size_t)count, sizeof *rows, by_name);
+    for (int i = 0; i < count; i++) {
+        if (n && by_name(&rows[n - 1], &rows[i]) == 0)
+            rows[n - 1].samples += rows[i].samples;
+        else
+            rows[n++] = rows[i];
+    }
+    return n;
+}
+
+void plb_places_functions(const plb_places *p, plb_sampled *out) {
+    size_t count = 0;
+    out->samples = p->unplaced;
+    for (size_t i = 0; i < SPOTS; i++) {
+        out->samples += p->spot[i].samples;
+        if (p->spot[i].samples) count++;
+    }
+    out->others = out->samples;
+    spot *spots = plb_alloc_array(count + 1, sizeof *spots);
+    plb_sampled_function *rows = plb_alloc_array(count + 1, sizeof *rows);
+    if (spots && rows) {
+        count = 0;
+        for (size_t i = 0; i < SPOTS; i++)
+            if (p->spot[i].samples) spots[count++] = p->spot[i];
+        qsort(spots, count, sizeof *spots, by_file);
+        const int n = merge(rows, gather(p, spots, count, rows));
+        qsort(rows, (size_t)n, sizeof *rows, by_samples);
+        out->functions = n < PLB_SAMPLED_FUNCTIONS ? n : PLB_SAMPLED_FUNCTIONS;
+        memcpy(out->function, rows, (size_t)out->functions * sizeof *rows);
+        for (int i = 0; i < out->functions; i++) out->others -= rows[i].samples;
+    }
+    plb_free(spots);
+    plb_free(rows);
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/sampler.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/core/alloc.h"
+#include "probe/places.h"
+
+enum {
+    RING_PAGES = 64, // of data, a power of two: 256 KiB a processor, seconds of samples
+    RING_PAGES_LEAST = 4,
+};
+
+// One processor's notes, which the kernel writes and we read.
+typedef struct ring {
+    int fd;
+    struct perf_event_mmap_page *page;
+    size_t bytes; // of data, behind the first page
+} ring;
+
+// A note where it lies in the batch: notes of several processors are only in order by time.
+typedef struct note {
+    uint64_t time_ns;
+    size_t at;
+} note;
+
+struct plb_sampler {
+    ring *ring;
+    int rings;
+    plb_places *places; // what is known of processes and addresses
+    uint8_t *batch;
+    note *note;
+    size_t batch_bytes, batch_room, notes, note_room;
+    int64_t lost, period_ns;
+    bool kernel_too;
+    char reason[160];
+};
+
+// What stands at the end of every note but a sample, which has the same three in front.
+typedef struct stamp {
+    uint32_t pid, tid;
+    uint64_t time_ns;
+} stamp;
+
+static int open_on(pid_t pid, int processor, int64_t period_ns, bool kernel_too) {
+    struct perf_event_attr attr = {.size = sizeof attr,
+                                   .type = PERF_TYPE_SOFTWARE,
+                                   .config = PERF_COUNT_SW_CPU_CLOCK,
+                                   .sample_period = (uint64_t)period_ns,
+                                   .sample_type =
+                                       PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
+                                   .disabled = 1,
+                                   .inherit = 1,
+                                   .enable_on_exec = 1,
+                                   .exclude_kernel = !kernel_too,
+                                   .exclude_hv = 1,
+                                   .mmap = 1,
+                                   .mmap2 = 1,
+                                   .comm = 1,
+                                   .comm_exec = 1,
+                                   .task = 1,
+                                   .sample_id_all = 1};
+    return (int)syscall(SYS_perf_event_open, &attr, pid, processor, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+static bool map_ring(ring *r) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    for (size_t pages = RING_PAGES; pages >= RING_PAGES_LEAST; pages /= 4) {
+        void *at = mmap(NULL, (pages + 1) * page, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
+        if (at == MAP_FAILED) continue;
+        r->page = at, r->bytes = pages * page;
+        return true;
+    }
+    return false;
+}
+
+static void tell_refusal(plb_sampler *s, int error) {
+    const char *how = "";
+    if (error == EACCES || error == EPERM)
+        how = "; allow it by `sysctl kernel.perf_event_paranoid=2`, in a container by the "
+              "capability PERFMON";
+    if (error == ENOSYS || error == ENOENT) how = "; this system has no such sampling";
+    snprintf(s->reason, sizeof s->reason, "perf_event_open: %s%s", strerror(error), how);
+}
+
+// A processor that is switched off has no ring; all others must have one, or shares would be of a
+// part of the time.
+static bool open_rings(plb_sampler *s, pid_t pid, bool kernel_too) {
+    const long processors = sysconf(_SC_NPROCESSORS_CONF);
+    s->ring = plb_alloc_array(processors > 0 ? (size_t)processors : 1, sizeof *s->ring);
+    for (int i = 0; s->ring && i < processors; i++) {
+        ring *r = &s->ring[s->rings];
+        r->fd = open_on(pid, i, s->period_ns, kernel_too);
+        if (r->fd < 0 && errno == ENODEV) continue;
+        if (r->fd >= 0) s->rings++;
+        if (r->fd < 0 || !map_ring(r)) {
+            tell_refusal(s, errno);
+            return false;
+        }
+    }
+    s->kernel_too = kernel_too;
+    if (!s->rings) tell_refusal(s, s->ring ? ENOENT : ENOMEM);
+    return s->rings > 0;
+}
+
+static void close_rings(plb_sampler *s) {
+    for (int i = 0; i < s->rings; i++) {
+        ring *r = &s->ring[i];
+        if (r->page) munmap(r->page, r->bytes + (size_t)sysconf(_SC_PAGESIZE));
+        close(r->fd);
+    }
+    plb_free(s->ring);
+    s->ring = NULL, s->rings = 0;
+}
+
+plb_sampler *plb_sampler_open(pid_t pid, int period_ms) {
+    plb_sampler *s = plb_alloc(sizeof *s);
+    if (!s) return NULL;
+    // A little more, since many a program keeps the beat of milliseconds.
+    *s = (plb_sampler){.period_ns = period_ms * INT64_C(1000000) + 3000};
+    if (!open_rings(s, pid, true)) {
+        close_rings(s);
+        if (open_rings(s, pid, false))
+            s->reason[0] = '\0';
+        else
+            close_rings(s);
+    }
+    s->places = plb_places_new();
+    if (s->places) return s;
+    plb_sampler_close(s, NULL);
+    return NULL;
+}
+
+// ---------------------------------------------------------------------------- a batch of notes
+static bool make_room(plb_sampler *s, size_t more_bytes) {
+    if (s->batch_room - s->batch_bytes < more_bytes) {
+        const size_t room = 2 * (s->batch_bytes + more_bytes);
+        uint8_t *batch = plb_realloc_array(s->batch, room, 1);
+        if (!batch) return false;
+        s->batch = batch, s->batch_room = room;
+    }
+    if (s->notes == s->note_room) {
+        const size_t room = 2 * s->note_room + 1024;
+        note *more = plb_realloc_array(s->note, room, sizeof *more);
+        if (!more) return false;
+        s->note = more, s->note_room = room;
+    }
+    return true;
+}
+
+// From the ring, around its end.
+static void copy_out(const ring *r, uint64_t from, void *out, size_t size_bytes) {
+    const uint8_t *data = (const uint8_t *)r->page + sysconf(_SC_PAGESIZE);
+    const size_t at = (size_t)from & (r->bytes - 1), first = r->bytes - at;
+    memcpy(out, data + at, size_bytes < first ? size_bytes : first);
+    if (size_bytes > first) memcpy((uint8_t *)out + first, data, size_bytes - first);
+}
+
+static stamp stamp_of(const uint8_t *bytes, const struct perf_event_header *h) {
+    stamp s;
+    const size_t at = h->type == PERF_RECORD_SAMPLE ? sizeof *h + 8 : h->size - sizeof s;
+    memcpy(&s, bytes + at, sizeof s);
+    return s;
+}
+
+static void take_ring(plb_sampler *s, const ring *r) {
+    const uint64_t head = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE);
+    uint64_t tail = r->page->data_tail;
+    while (tail < head) {
+        struct perf_event_header h;
+        copy_out(r, tail, &h, sizeof h);
+        if (h.size < sizeof h + sizeof(stamp) || h.size > head - tail || !make_room(s, h.size)) {
+            s->lost++;
+            tail = h.size < sizeof h ? head : tail + h.size;
+            continue;
+        }
+        uint8_t *bytes = s->batch + s->batch_bytes;
+        copy_out(r, tail, bytes, h.size);
+        s->note[s->notes++] = (note){stamp_of(bytes, &h).time_ns, s->batch_bytes};
+        s->batch_bytes += h.size, tail += h.size;
+    }
+    __atomic_store_n(&r->page->data_tail, tail, __ATOMIC_RELEASE);
+}
+
+static int by_time(const void *left, const void *right) {
+    const note *a = left, *b = right;
+    if (a->time_ns != b->time_ns) return a->time_ns < b->time_ns ? -1 : 1;
+    return (a->at > b->at) - (a->at < b->at);
+}
+
+static void read_mapping(plb_sampler *s, const uint8_t *bytes, size_t size_bytes) {
+    struct {
+        uint32_t pid, tid;
+        uint64_t begin, length, file_offset;
+        uint8_t inode[24];
+        uint32_t protection, flags;
+    } m;
+    if (size_bytes <= sizeof m + sizeof(stamp)) return;
+    memcpy(&m, bytes, sizeof m);
+    const char *path = (const char *)bytes + sizeof m;
+    if (!memchr(path, 0, size_bytes - sizeof m - sizeof(stamp))) return;
+    plb_places_map(s->places, m.pid, m.begin, m.length, m.file_offset, path);
+}
+
+static void read_note(plb_sampler *s, const uint8_t *bytes) {
+    struct perf_event_header h;
+    uint32_t ids[4] = {0}; // of fork and exit: process, its parent, thread, its parent
+    uint64_t word = 0;
+    memcpy(&h, bytes, sizeof h);
+    const uint8_t *body = bytes + sizeof h;
+    const size_t size_bytes = h.size - sizeof h;
+    memcpy(ids, body, sizeof ids);
+    memcpy(&word, body, sizeof word);
+    switch (h.type) {
+    case PERF_RECORD_SAMPLE:
+        if ((h.misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER)
+            plb_places_sample(s->places, stamp_of(bytes, &h).pid, word);
+        else
+            plb_places_sample_kernel(s->places);
+        break;
+    case PERF_RECORD_MMAP2: read_mapping(s, body, size_bytes); break;
+    case PERF_RECORD_COMM:
+        if (h.misc & PERF_RECORD_MISC_COMM_EXEC) plb_places_exec(s->places, ids[0]);
+        break;
+    case PERF_RECORD_FORK:
+        if (ids[0] != ids[1]) plb_places_fork(s->places, ids[0], ids[1]);
+        break;
+    case PERF_RECORD_EXIT:
+        if (ids[0] == ids[2]) plb_places_exit(s->places, ids[0]);
+        break;
+    case PERF_RECORD_LOST: // a number of its own, then how many
+        memcpy(&word, body + sizeof word, sizeof word);
+        s->lost += (int64_t)word;
+        break;
+    default: break;
+    }
+}
+
+void plb_sampler_drain(plb_sampler *s) {
+    if (!s) return;
+    s->notes = s->batch_bytes = 0;
+    for (int i = 0; i < s->rings; i++) take_ring(s, &s->ring[i]);
+    if (s->notes) qsort(s->note, s->notes, sizeof *s->note, by_time);
+    for (size_t i = 0; i < s->notes; i++) read_note(s, s->batch + s->note[i].at);
+}
+
+void plb_sampler_close(plb_sampler *s, plb_sampled *out) {
+    if (out) *out = (plb_sampled){.period_ns = s ? s->period_ns : 0};
+    if (!s) {
+        if (out) snprintf(out->reason, sizeof out->reason, "no memory for samples");
+        return;
+    }
+    if (out) {
+        plb_sampler_drain(s);
+        plb_places_functions(s->places, out);
+        out->lost = s->lost, out->kernel_too = s->kernel_too;
+        snprintf(out->reason, sizeof out->reason, "%s", s->reason);
+    }
+    close_rings(s);
+    plb_places_free(s->places);
+    plb_free(s->batch);
+    plb_free(s->note);
+    plb_free(s);
+}
+
+void plb_sampled_mend(plb_sampled *s) {
+    const int32_t most = PLB_SAMPLED_FUNCTIONS;
+    int64_t *const counts[] = {&s->samples, &s->lost, &s->others, &s->period_ns};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (*counts[i] < 0 || *counts[i] >= INT64_C(1) << 40) *counts[i] = 0;
+    s->functions = s->functions < 0 ? 0 : s->functions > most ? most : s->functions;
+    s->reason[sizeof s->reason - 1] = '\0';
+    for (int i = 0; i < s->functions; i++) {
+        plb_sampled_function *f = &s->function[i];
+        f->name[sizeof f->name - 1] = f->module[sizeof f->module - 1] = '\0';
+        if (f->samples < 0 || f->samples > s->samples) f->samples = 0;
+    }
+}

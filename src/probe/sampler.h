@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a program's processors spend their time, function by function: the kernel stops each of its
+// threads after every few milliseconds of processor time and notes the address it was at
+// (perf_event_open's clock of the processor, which needs no counter of the hardware). Addresses
+// become functions by the symbols of the files they were mapped from. The program itself is left
+// alone; its children are seen too.
+#ifndef PLB_PROBE_SAMPLER_H
+#define PLB_PROBE_SAMPLER_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "plumb/status.h"
+
+enum {
+    PLB_SAMPLED_FUNCTIONS = 256,
+};
+
+typedef struct plb_sampled_function {
+    char name[128];  // demangled; "" where the file has no symbol for it
+    char module[64]; // the file's name without its folder, or what the kernel calls the place
+    int64_t samples;
+} plb_sampled_function;
+
+// Plain data: it is kept in files.
+typedef struct plb_sampled {
+    int64_t samples; // all of them; each stands for `period_ns` on a processor
+    int64_t lost;    // that the kernel had no room for
+    int64_t others;  // of `samples`: in functions that have no row
+    int64_t period_ns;
+    int32_t functions;
+    int32_t kernel_too; // 0: only the program's own code could be sampled, not the kernel's for it
+    char reason[160];   // why there are none, and how to allow it; or ""
+    plb_sampled_function function[PLB_SAMPLED_FUNCTIONS]; // the most samples first
+} plb_sampled;
+
+typedef struct plb_sampler plb_sampler;
+
+// Begins with the program that `pid`, which waits, is about to become; a sample is after every
+// `period_ms` of processor time, 1 to 1000. Never fails: what keeps it
+// from sampling is the reason that plb_sampler_close tells. NULL when out of memory, which the
+// other two take.
+plb_sampler *plb_sampler_open(pid_t pid, int period_ms);
+// Takes what the kernel has noted so far; it has room for some seconds.
+void plb_sampler_drain(plb_sampler *sampler);
+// The last of it, as functions, and the end of the sampler; `out` NULL: only its end.
+void plb_sampler_close(plb_sampler *sampler, plb_sampled *out);
+
+// Makes what was read from a file fit to be told.
+void plb_sampled_mend(plb_sampled *sampled);
+
+#endif

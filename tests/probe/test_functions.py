@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""In which functions a program's processors were busy, of one whose shares are known.
+
+Where the system does not let the time be sampled, only that this is said is tested.
+"""
+import ctypes
+import json
+import os
+import pathlib
+import platform
+import struct
+import subprocess
+import sys
+import tempfile
+
+PLUMB = os.environ.get("PLUMB", "build/plumb")
+BUSY = str(pathlib.Path(os.environ.get("PLUMB_BUILD", "build")) / "tests/busy")
+
+
+def profile(*command, flags=("--functions", "2"), **how):
+    with tempfile.NamedTemporaryFile(suffix=".json") as report:
+        done = subprocess.run(
+            [PLUMB, "profile", "--host-only", "--json", "--output", report.name,
+             *flags, "--",
+             *command], capture_output=True, text=True, timeout=60, **how)
+        assert done.returncode == 0, (done.returncode, done.stderr)
+        return json.load(open(report.name))["cpu"]
+
+
+def shares(cpu):
+    return {f["name"]: f["share"] for f in cpu["sampled"]["functions"] if f["module"] == "busy"}
+
+
+def check_shares(cpu):
+    sampled, of = cpu["sampled"], shares(cpu)
+    both = of["heavy"] + of["light"]
+    assert both > (.8 if not os.environ.get("PLUMB_SANITIZE") else .4), sampled
+    assert abs(of["heavy"] / both - .75) < .08, of
+    # A sample stands for its period: together they are the time that the system counted.
+    told = sampled["samples"] * sampled["period_ms"] / 1e3
+    used = cpu["user_seconds"] + cpu["system_seconds"] * sampled["kernel_too"]
+    assert abs(told / used - 1) < .15, (told, used)
+    assert sampled["lost"] == 0 and sampled["period_ms"] == 2.003 and sampled["samples"] >= sum(
+        f["samples"] for f in sampled["functions"])
+
+
+def allowed():
+    return not profile(BUSY, "light")["sampled"]["reason"]
+
+
+def test_one_after_the_other():
+    check_shares(profile(BUSY, "both"))
+
+
+def test_in_a_thread():
+    check_shares(profile(BUSY, "thread"))
+
+
+def test_in_a_child():
+    check_shares(profile(BUSY, "fork"))
+
+
+def test_after_exec():
+    check_shares(profile(BUSY, "exec"))
+
+
+def test_switched_off():
+    assert profile(BUSY, "light", flags=["--functions", "0"])["sampled"] is None
+
+
+def test_kept_and_told_again():
+    with tempfile.TemporaryDirectory() as folder:
+        kept = folder + "/busy.profile"
+        cpu = profile(BUSY, "light", flags=["--save", kept])
+        told = subprocess.run([PLUMB, "trace", kept, "--json"], capture_output=True, text=True,
+                              timeout=60, check=True)
+        assert json.loads(told.stdout)["cpu"] == cpu
+
+
+def refuse_perf():
+    """Lets this process's children have no perf_event_open: it answers EPERM, as in containers."""
+    number = {"x86_64": 298, "aarch64": 241}[platform.machine()]
+    load, jump, answer = 0x20, 0x15, 0x06  # of the kernel's packet filter
+    program = b"".join(struct.pack("HBBI", *line) for line in [
+        (load, 0, 0, 0), (jump, 0, 1, number), (answer, 0, 0, 0x00050001),
+        (answer, 0, 0, 0x7fff0000)])
+    lines = ctypes.create_string_buffer(program)
+    head = ctypes.create_string_buffer(
+        struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(lines)))
+    libc = ctypes.CDLL(None)
+    assert libc.prctl(38, 1, 0, 0, 0) == 0  # no new privileges
+    assert libc.prctl(22, 2, head, 0, 0) == 0  # a filter of calls
+
+
+def test_refused():
+    sampled = profile(BUSY, "light", preexec_fn=refuse_perf)["sampled"]
+    assert sampled["samples"] == 0 and sampled["functions"] == []
+    assert "perf_event_open: Operation not permitted; allow it by" in sampled["reason"], sampled
+
+
+def main():
+    tests = [(k, v) for k, v in globals().items() if k.startswith("test_")]
+    needing = {"test_one_after_the_other", "test_in_a_thread", "test_in_a_child", "test_after_exec"}
+    failed = skipped = 0
+    can = allowed()
+    for name, test in tests:
+        if name in needing and not can:
+            print(f"skipped {name}: this system lets no time be sampled")
+            skipped += 1
+            continue
+        try:
+            test()
+        except Exception as error:  # the next one runs all the same
+            print(f"FAILED {name}: {error!r}")
+            failed += 1
+    print(f"{len(tests) - failed - skipped} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
