@@ -46,7 +46,7 @@ static plb_status read_inputs(plb_client *reference, const json_t *list, plb_fac
 static plb_status read_outputs(plb_client *reference, const json_t *list, plb_facts *out) {
     out->n_outputs = 1;
     out->output[0].count = out->classes, out->output[0].dtype = PLB_F32;
-    if (!out->file[0]) return PLB_OK;
+    if (!out->file[0] || out->training) return PLB_OK;
     out->n_outputs = (int)json_array_size(list);
     if (out->n_outputs < 1 || out->n_outputs > PLB_FACTS_MAX_OUTPUTS) return malformed(reference);
     for (int i = 0; i < out->n_outputs; i++) {
@@ -92,7 +92,7 @@ static plb_status make_request(const plb_facts_request *r, plb_facts *out, json_
     *out = (plb_facts){.training = strcmp(r->task, "train") == 0};
     snprintf(out->model, sizeof out->model, "%s", r->model);
     if (file && !realpath(r->model, out->file)) return plb_fail_errno("%s", r->model);
-    if (file && (r->batch || r->size)) {
+    if (file && ((r->batch && !out->training) || r->size)) {
         return plb_fail(PLB_EINVAL,
                         "%s: --batch and --size are the zoo's; --dim NAME=N gives the "
                         "extents of a file",
@@ -138,7 +138,7 @@ plb_status plb_facts_ask(plb_client *reference, const plb_facts_request *r, plb_
 plb_status plb_facts_weights(plb_client *reference, const plb_facts *facts, const char *cache,
                              char *path, size_t size) {
     char folder[4096];
-    if (facts->file[0]) { // it brings its own
+    if (facts->file[0] && !facts->training) { // it brings its own
         snprintf(path, size, "%s", facts->file);
         return PLB_OK;
     }
@@ -148,8 +148,11 @@ plb_status plb_facts_weights(plb_client *reference, const plb_facts *facts, cons
     if (n < 0 || (size_t)n >= size) return plb_fail(PLB_EINVAL, "%s: the path is too long", cache);
     PLB_TRY(plb_folder_make(folder));
     if (plb_file_exists(path)) return PLB_OK;
-    return plb_client_ask(reference,
-                          json_pack("{s:s,s:s,s:s,s:I}", "type", "weights", "model", facts->model,
-                                    "path", path, "seed", (json_int_t)weights_seed),
-                          300, "ok", NULL);
+    json_t *request = json_pack("{s:s,s:s,s:s,s:I}", "type", "weights", "model", facts->model,
+                                "path", path, "seed", (json_int_t)weights_seed);
+    if (facts->file[0] && json_object_set_new(request, "file", json_string(facts->file))) {
+        json_decref(request);
+        return plb_fail(PLB_ENOMEM, "out of memory for a request");
+    }
+    return plb_client_ask(reference, request, 300, "ok", NULL);
 }

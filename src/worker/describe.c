@@ -25,8 +25,7 @@ static plb_status only_reference(plb_worker_session *s) {
     return plb_fail(PLB_EUNSUPPORTED, "only plumb-ref answers this");
 }
 
-// Whether any node draws random numbers: dropout, stochastic depth.
-static bool draws(const plb_graph *graph) {
+bool plb_worker_draws(const plb_graph *graph) {
     for (int i = 0; i < graph->n_nodes; i++) {
         if (plb_op_of(graph->nodes[i].op)->flags & PLB_OP_RANDOM) return true;
     }
@@ -134,7 +133,7 @@ static plb_status describe_graph(plb_worker_session *s, const plb_zoo_info *info
     }
     PLB_TRY(plb_worker_product_depth(graph, &depth));
     snprintf(hash, sizeof hash, "%016" PRIx64, hash_graph(graph));
-    plb_json_bool(reply, "dropout", training && draws(graph));
+    plb_json_bool(reply, "dropout", training && plb_worker_draws(graph));
     plb_json_int(reply, "depth", depth);
     plb_json_double(reply, "least_flops", least_flops(graph, training));
     plb_json_string(reply, "graph", hash);
@@ -218,7 +217,9 @@ plb_status plb_worker_weights(plb_worker_session *s, const json_t *request) {
     const char *name = plb_request_text(request, "model", "");
     const char *path = plb_request_text(request, "path", NULL);
     PLB_TRY(only_reference(s));
+    const char *file = plb_request_text(request, "file", NULL);
     if (!path) return plb_fail(PLB_EINVAL, "weights: expected a path");
+    if (file) return plb_worker_file_weights(file, path);
     plb_model *model = plb_model_new();
     if (!model) return plb_fail(PLB_ENOMEM, "out of memory for a model");
     plb_graph *graph = NULL;

@@ -16,6 +16,7 @@ static plb_status build_program(const plb_worker_job *job, const char *program, 
     plb_value loss = PLB_NONE;
     *out = plb_model_find_program(job->model, program);
     if (*out) return PLB_OK;
+    if (job->file) return plb_fail(PLB_EUNSUPPORTED, "epochs of a file: `plumb train` has them");
     zoo.batch = rows, zoo.program = program;
     if (train) {
         PLB_TRY(plb_zoo_build_train(job->model, job->model_name, &zoo, out, &loss));

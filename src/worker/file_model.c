@@ -37,10 +37,20 @@ static plb_status list_outputs(plb_worker_job *job, const plb_graph *graph) {
     return PLB_OK;
 }
 
+// What training hands out is its loss alone.
+static plb_status build_training(plb_worker_session *s, plb_worker_job *job,
+                                 const json_t *request) {
+    plb_graph *graph = NULL;
+    PLB_TRY(plb_onnx_open(plb_request_text(request, "file", ""), &job->file));
+    plb_status status = plb_worker_file_step(job, "train", &job->step, &graph);
+    if (status == PLB_EUNSUPPORTED) s->error_code = "refused", s->error_kind = "model";
+    return status;
+}
+
 plb_status plb_worker_file_build(plb_worker_session *s, plb_worker_job *job,
                                  const json_t *request) {
     plb_graph *graph = NULL;
-    if (job->training) return plb_worker_refuse(s, "task", "a file is only inferred");
+    if (job->training) return build_training(s, job, request);
     plb_status status = open_file(job, request, &graph);
     if (!status) status = list_outputs(job, graph);
     if (status == PLB_EUNSUPPORTED) s->error_code = "refused", s->error_kind = "model";
@@ -132,8 +142,7 @@ static void describe_outputs(plb_json *reply, const plb_graph *g) {
 }
 
 // ---------------------------------------------------------------------------- the whole
-// Of what is computed and of the weights that the file brings, those beside it too.
-static uint64_t hash_of(const plb_graph *g, uint64_t hash) {
+uint64_t plb_worker_file_hash(const plb_graph *g, uint64_t hash) {
     const plb_model *model = g->model;
     for (int i = 0; i < model->n_variables; i++) {
         const plb_variable *v = &model->variables[i];
@@ -169,7 +178,7 @@ static plb_status describe(plb_worker_session *s, plb_worker_job *job, const jso
     PLB_TRY(plb_onnx_dims_read(plb_request_text(request, "dims", NULL), &dims));
     PLB_TRY(plb_worker_product_depth(graph, &depth));
     if (!plb_onnx_needs_interp(graph)) PLB_TRY(plb_onnx_digest(graph, &digest));
-    snprintf(hash, sizeof hash, "%016" PRIx64, hash_of(graph, digest));
+    snprintf(hash, sizeof hash, "%016" PRIx64, plb_worker_file_hash(graph, digest));
     const plb_onnx_costs costs = plb_onnx_costs_of(graph);
     describe_inputs(reply, graph, &dims);
     describe_outputs(reply, graph);
@@ -188,9 +197,9 @@ static plb_status describe(plb_worker_session *s, plb_worker_job *job, const jso
 plb_status plb_worker_file_describe(plb_worker_session *s, const json_t *request) {
     plb_worker_job job = {.model = plb_model_new()};
     if (!job.model) return plb_fail(PLB_ENOMEM, "out of memory for a model");
-    plb_status status = strcmp(plb_request_text(request, "task", "infer"), "train") == 0
-                            ? plb_fail(PLB_EINVAL, "task train: a file is only inferred here")
-                            : describe(s, &job, request);
+    bool training = strcmp(plb_request_text(request, "task", "infer"), "train") == 0;
+    plb_status status =
+        training ? plb_worker_file_describe_training(s, &job, request) : describe(s, &job, request);
     if (status == PLB_EINVAL || status == PLB_EUNSUPPORTED || status == PLB_EIO) {
         s->error_code = "refused", s->error_kind = "model";
     }

@@ -321,7 +321,7 @@ static plb_status take_slot(plb_worker_session *s, int slot) {
 static plb_status open_inputs(plb_worker_session *s, const json_t *request) {
     const json_t *inputs = json_object_get(request, "inputs");
     size_t expected = s->job.training ? 2 : 1, n = json_array_size(inputs);
-    if (s->job.file) expected = (size_t)plb_onnx_input_count(s->job.file);
+    if (s->job.file && !s->job.training) expected = (size_t)plb_onnx_input_count(s->job.file);
     if (n != expected || n > PLB_WORKER_MAX_INPUTS) {
         return plb_fail(PLB_EINVAL, "inputs: expected %zu, found %zu", expected, n);
     }

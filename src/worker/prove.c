@@ -48,6 +48,7 @@ static plb_status build_second(plb_worker_job *job) {
     plb_step_options step = job->step;
     if (plb_model_find_program(job->model, second)) return PLB_OK;
     zoo.program = second, step.output_gradients = true;
+    if (job->file) return plb_worker_file_step(job, second, &step, &graph);
     PLB_TRY(plb_zoo_build_train(job->model, job->model_name, &zoo, &graph, &loss));
     return plb_train_step(graph, loss, &step);
 }
@@ -196,6 +197,7 @@ static plb_status prove_infer(plb_worker_session *s, const json_t *batches) {
 }
 
 static plb_status prove_train(plb_worker_session *s, const json_t *batches) {
+    const plb_worker_job *job = &s->job;
     int64_t n = (int64_t)json_array_size(batches);
     int first = 0;
     PLB_TRY(plb_worker_job_restart(&s->job));
@@ -206,7 +208,7 @@ static plb_status prove_train(plb_worker_session *s, const json_t *batches) {
         plb_worker_job_feed(&s->job, slot);
         PLB_TRY(plb_plan_run(s->job.plan));
         PLB_TRY(emit_output(s, "loss", "loss", i));
-        if (i == 0) PLB_TRY(emit_output(s, "logits", "output", i));
+        if (i == 0 && !job->file) PLB_TRY(emit_output(s, "logits", "output", i));
     }
     PLB_TRY(emit_variables(s, n - 1));
     PLB_TRY(emit_gradients(s, first));

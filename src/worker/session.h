@@ -140,6 +140,19 @@ PLB_MUST_USE plb_status plb_worker_weights(plb_worker_session *s, const json_t *
 // Builds the program "infer" of the file that the request names and fills the job's outputs.
 PLB_MUST_USE plb_status plb_worker_file_build(plb_worker_session *s, plb_worker_job *job,
                                               const json_t *request);
+// Appends `program`, a training step of the job's open file on batches of job->zoo.batch samples,
+// or as many as the file says: inputs "x" and "y", output "loss". Without `step`, the loss alone.
+PLB_MUST_USE plb_status plb_worker_file_step(const plb_worker_job *job, const char *program,
+                                             const plb_step_options *step, plb_graph **out);
+PLB_MUST_USE plb_status plb_worker_file_describe_training(plb_worker_session *s,
+                                                          plb_worker_job *job,
+                                                          const json_t *request);
+// The weights that a file brings, as a safetensors file at `path`.
+PLB_MUST_USE plb_status plb_worker_file_weights(const char *file, const char *path);
+// A hash of what is computed and of the weights that the file brings, those beside it too.
+uint64_t plb_worker_file_hash(const plb_graph *graph, uint64_t hash);
+// Whether any node draws random numbers: dropout, stochastic depth.
+bool plb_worker_draws(const plb_graph *graph);
 // The most convolutions and products on a path from the inputs to anything.
 PLB_MUST_USE plb_status plb_worker_product_depth(const plb_graph *graph, int *out);
 PLB_MUST_USE plb_status plb_worker_file_describe(plb_worker_session *s, const json_t *request);

@@ -132,9 +132,16 @@ def test_old(stacks, folder):
 def test_refused(stacks, folder):
     path = pathlib.Path(folder, "conv.onnx")
     path.write_bytes(pathlib.Path("fuzz/corpus/onnx/conv").read_bytes())
-    for words, says in ((["--batch", 2], "--dim NAME=N"), (["--task", "train"], "only inferred")):
-        run = plumb("verify", path, *words, status=2)
-        assert says in run.stderr and len(run.stderr.splitlines()) == 1, run.stderr
+    looped = pathlib.Path(folder, "loop.onnx")
+    looped.write_bytes(pathlib.Path("fuzz/corpus/onnx/loop").read_bytes())
+    for file, words, says in (
+            (path, ["--batch", 2], "--dim NAME=N"),
+            (looped, ["--task", "train"], "expected batches of at least two axes"),
+            (DATA / "mnist.onnx", ["--task", "train", "--batch", 4], "has batches of 1, not of 4"),
+            (DATA / "super-resolution.onnx", ["--task", "train"], "no loss can be made of")):
+        if file.exists():
+            run = plumb("verify", file, *words, status=2)
+            assert says in run.stderr and len(run.stderr.splitlines()) == 1, run.stderr
     run = plumb("verify", "mnist_cnn", "--dim", "n=2", status=2)
     assert "is for ONNX files" in run.stderr, run.stderr
     broken = pathlib.Path(folder, "cycle.onnx")
@@ -152,6 +159,24 @@ def test_bench(stacks, folder):
                    0.2, "--no-lock", "--json")
     case = answer["cases"][0]
     assert case["outcome"] == "ok" and case["model"].startswith("mnist.onnx#"), case
+
+
+def test_training(stacks, folder):
+    """A step, whose loss, gradients and weights are those of the reference; others refuse."""
+    path = pathlib.Path(folder, "conv.onnx")
+    path.write_bytes(pathlib.Path("fuzz/corpus/onnx/conv").read_bytes())
+    answer = plumb("verify", path, "--task", "train", "--batch", 4, "--stack", ",".join(stacks),
+                   "--threads", 1, "--json", status=0)
+    for case in answer["cases"]:
+        own = case["stack"] in OWN
+        assert case["outcome"] == ("ok" if own else "refused"), case
+        assert own or "does not offer task train" in case["reason"], case
+        assert not own or case["batch"] == 4, case
+    if (DATA / "mnist.onnx").exists():
+        answer = plumb("bench", DATA / "mnist.onnx", "--task", "train", "--stack", "plumb-plan",
+                       "--threads", 1, "--starts", 1, "--time", 0.2, "--no-lock", "--json")
+        case = answer["cases"][0]
+        assert case["outcome"] == "ok" and case["proof"]["equal"], case
 
 
 def test_profile(stacks, folder):
