@@ -107,7 +107,7 @@ static bool is_stopped(void *context) {
     (void)context;
     return asks_left-- <= 0;
 }
-
+// The weights a model begins with, whoever stopped it before: those of one that nobody stopped.
 // The weights that a model begins with, whoever stopped it before: those of one that nobody stopped.
 static bool begins_as(plb_model *model, plb_model *other) {
     bool same = true;
