@@ -113,10 +113,10 @@ void plb_bench_tell(plb_bench *b, plb_bench_event_kind kind, const plb_bench_cas
                     const char *text) {
     const int64_t fresh_ns = 2000000000, now = plb_now_ns();
     if (!b->options.tell) return;
-    if (kind != PLB_BENCH_PROGRESS || now - b->left_at_ns > fresh_ns) {
-        b->left_s = plb_bench_estimate_s(b), b->left_at_ns = now;
+    if (kind != PLB_BENCH_PROGRESS || now - b->countdown.at_ns > fresh_ns) {
+        plb_countdown_tell(&b->countdown, now, plb_bench_estimate_s(b));
     }
-    const plb_bench_event event = {kind, c, text, b->ended, b->case_count, b->left_s};
+    const plb_bench_event event = {kind, c, text, b->ended, b->case_count, b->countdown.left_s};
     b->options.tell(b->options.context, &event);
 }
 

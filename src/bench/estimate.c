@@ -12,7 +12,8 @@
 
 static const double assumed_flops = 50e9; // a second and thread, in f32, where nothing is known
 static const double up_own_s = 0.2, up_other_s = 4, refused_s = 0.5;
-static const double long_s = 0.2; // iterations above it are counted one by one
+static const double long_s = 0.2;   // iterations above it are counted one by one
+static const double least_s = 1e-9; // below it nothing is told apart
 static const double audit_s = 0.6, warmup_s = 0.06;
 
 void plb_estimator_free(plb_estimator *e) {
@@ -69,7 +70,7 @@ plb_status plb_estimator_learn(plb_estimator *e, plb_store *store, const char *s
 // What a start takes beside coming up, with iterations of t seconds: warm-up and samples; what is
 // checked besides in the first one.
 static double samples_s(const plb_estimator *e, double t) {
-    return fmax(warmup_s, 3 * t) + fmax(e->time_s, 4 * t);
+    return fmax(warmup_s, 2 * t) + fmax(e->time_s, 4 * t);
 }
 
 static double audit_rest_s(double t) {
@@ -80,9 +81,9 @@ static double timing_s(const plb_estimator *e, double t) {
     return audit_rest_s(t) + samples_s(e, t);
 }
 
-static double first_rest_s(const plb_estimator *e, double t) {
+static double first_rest_s(const plb_estimator *e, bool proof_only, double t) {
     const double proof = (1 + 1 + 3) * t;
-    return e->proof_only ? proof : proof + timing_s(e, t);
+    return proof_only ? proof : proof + timing_s(e, t);
 }
 
 static double later_rest_s(const plb_estimator *e, double t) {
@@ -102,18 +103,19 @@ static bool same_work(const plb_observation *o, const plb_case *c) {
            strcmp(o->c.device, c->device) == 0;
 }
 
-// A mean whose newest values count most.
+// A mean of logs, so that one start that took ten times as long on a busy machine is not all that
+// counts.
 typedef struct recent {
     double sum, weight;
 } recent;
 
 static void note(recent *r, double value, double weight) {
     if (!isfinite(value)) return;
-    r->sum += weight * value, r->weight += weight;
+    r->sum += weight * log(fmax(value, least_s)), r->weight += weight;
 }
 
 static double mean_or(const recent *r, double fallback) {
-    return r->weight > 0 ? r->sum / r->weight : fallback;
+    return r->weight > 0 ? exp(r->sum / r->weight) : fallback;
 }
 
 // How near an observation is: the same model teaches more than another.
@@ -122,15 +124,26 @@ static double nearness(const plb_observation *o, const plb_case *c) {
     return o->c.batch == c->batch ? 2 * near : near;
 }
 
+// What the observed iteration would take with so many operations. Small models say more of a
+// stack's cost of a call than of its pace: the further the step up, the less theirs counts.
+static double scaled_s(const plb_observation *o, double flops, double assumed) {
+    const double trusted = 4, forgotten = 100; // times the operations
+    if (flops <= o->flops) return o->iteration_s * flops / o->flops;
+    double doubt = log(flops / o->flops / trusted) / log(forgotten / trusted);
+    doubt = fmin(1, fmax(0, doubt));
+    double pace = pow(o->iteration_s / o->flops, 1 - doubt) * pow(1 / assumed, doubt);
+    return o->iteration_s + (flops - o->flops) * pace;
+}
+
 static double guess_iteration_s(const plb_estimator *e, const plb_case *c, double flops) {
-    recent pace = {0};
+    recent times = {0};
+    double assumed = assumed_flops * (c->threads > 0 ? (double)c->threads : 1);
     for (int i = 0; i < e->count; i++) {
         const plb_observation *o = &e->list[i];
         if (!same_work(o, c) || !(o->flops > 0) || o->c.threads != c->threads) continue;
-        note(&pace, log(o->iteration_s / o->flops), nearness(o, c));
+        if (o->iteration_s > 0) note(&times, scaled_s(o, flops, assumed), nearness(o, c));
     }
-    double threads = c->threads > 0 ? (double)c->threads : 1;
-    return flops * exp(mean_or(&pace, -log(assumed_flops * threads)));
+    return mean_or(&times, flops / assumed);
 }
 
 static double left_of(double spent_s, double rest_s) {
@@ -140,7 +153,8 @@ static double left_of(double spent_s, double rest_s) {
 // Of a case that ran before.
 static plb_estimate repeat(const plb_estimator *e, const plb_observation *o, double t) {
     if (isfinite(o->iteration_s)) t = o->iteration_s;
-    double first = e->proof_only ? fmax(o->first_s - timing_s(e, t), refused_s) : o->first_s;
+    double first = o->first_s + (o->proof_only ? timing_s(e, t) : 0);
+    if (e->proof_only) first = fmax(first - timing_s(e, t), refused_s);
     return (plb_estimate){first, isfinite(o->later_s) ? o->later_s : later_rest_s(e, t), true};
 }
 
@@ -156,11 +170,27 @@ plb_estimate plb_estimate_case(const plb_estimator *e, const plb_case *c, double
         double near = nearness(o, c);
         tried += near, refused += o->refused ? near : 0;
         if (o->refused || !isfinite(o->iteration_s)) continue;
-        note(&up_first, left_of(o->first_s, first_rest_s(e, o->iteration_s)), near);
+        note(&up_first, left_of(o->first_s, first_rest_s(e, o->proof_only, o->iteration_s)), near);
         note(&up_later, left_of(o->later_s, later_rest_s(e, o->iteration_s)), near);
     }
     if (tried > 0 && refused > 0.9 * tried) return (plb_estimate){refused_s, 0, false};
     double up = own ? up_own_s : up_other_s;
     double first = mean_or(&up_first, up), later = mean_or(&up_later, fmin(up, first));
-    return (plb_estimate){first + first_rest_s(e, t), later + later_rest_s(e, t), false};
+    return (plb_estimate){first + first_rest_s(e, e->proof_only, t), later + later_rest_s(e, t),
+                          false};
+}
+
+// ---------------------------------------------------------------------------- telling
+double plb_countdown_tell(plb_countdown *c, int64_t now_ns, double estimate_s) {
+    const double least = 10;
+    double gone_s = (double)(now_ns - c->at_ns) / 1e9;
+    if (c->at_ns) {
+        double told = fmax(0, c->left_s - gone_s);
+        double follows_s = fmax(least, 0.1 * told);
+        c->left_s = told + gone_s / (gone_s + follows_s) * (estimate_s - told);
+    } else {
+        c->left_s = estimate_s;
+    }
+    c->at_ns = now_ns;
+    return c->left_s;
 }

@@ -15,6 +15,7 @@ typedef struct plb_observation {
     double iteration_s; // NaN: unknown
     double first_s;     // wall time of its first start, proof and audit included; NaN: none
     double later_s;     // of another start; NaN: there was none
+    bool proof_only;    // nothing was timed
     bool refused;
 } plb_observation;
 
@@ -41,5 +42,16 @@ typedef struct plb_estimate {
 // once. The digest of inputs does not matter.
 PLB_API plb_estimate plb_estimate_case(const plb_estimator *estimator, const plb_case *c,
                                        double flops, bool own);
+
+// What is told to be left of a run. It goes down with the clock and follows the newest estimate
+// slowly, within about a tenth of what is left, as one case that was slow or quick says little of
+// the others.
+typedef struct plb_countdown {
+    double left_s;
+    int64_t at_ns; // 0: nothing was told yet
+} plb_countdown;
+
+// Returns the seconds to tell.
+PLB_API double plb_countdown_tell(plb_countdown *countdown, int64_t now_ns, double estimate_s);
 
 #endif

@@ -58,6 +58,7 @@ plb_status plb_bench_observe(plb_bench *b, const plb_bench_case *c) {
         .iteration_s = c->iteration_ns > 0 ? c->iteration_ns / 1e9 : unknown,
         .first_s = c->first_spent_ns && !refused ? (double)c->first_spent_ns / 1e9 : unknown,
         .later_s = later > 0 ? (double)(c->spent_ns - c->first_spent_ns) / 1e9 / later : unknown,
+        .proof_only = b->options.verify,
         .refused = refused};
     return plb_estimator_add(&b->estimator, &o);
 }

@@ -41,8 +41,7 @@ struct plb_bench {
     int ended;
     plb_disturbance disturbance;
     plb_estimator estimator;
-    double left_s; // the newest estimate of what is left
-    int64_t left_at_ns;
+    plb_countdown countdown; // of what is told to be left
     plb_clock_facts clock;
     plb_limits limits; // with as many threads as the newest case that needed them
     plb_fingerprint fingerprint;

@@ -21,6 +21,7 @@ enum {
     MAX_BLOCK = 4096,       // iterations
     MAX_SAMPLES = 1 << 20,  // of one start
     LEAST_SAMPLES = 3,      // of one start, however long they take
+    WARMUP_SAMPLES = 2,     // at least: with the first call, that came before, three iterations
     LEAST_FOR_PRECISE = 64, // before an interval is believed when it says "enough"
     LEAST_WARMUP = 4        // samples, before the warm-up is given up
 };
@@ -113,7 +114,7 @@ static void end_warmup(plb_series *s, bool steady) {
 static void watch_warmup(plb_series *s) {
     double least = (double)s->options.time_ns / 4;
     if (least > (double)least_warmup_ns) least = (double)least_warmup_ns;
-    bool long_enough = s->count >= LEAST_SAMPLES && s->spent_ns >= least;
+    bool long_enough = s->count >= WARMUP_SAMPLES && s->spent_ns >= least;
     if (long_enough && is_level(s)) {
         end_warmup(s, true);
     } else if (s->count >= LEAST_WARMUP && s->spent_ns >= (double)s->options.warmup_max_ns) {
