@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/bench_command.h"
 
+#include <inttypes.h>
+
 #include "base/core/status.h"
 #include "cli/bench_flags.h"
 #include "cli/bench_probe.h"
@@ -14,36 +16,66 @@ static plb_status tell(plb_call *call, const plb_bench *bench, bool verify) {
     return PLB_OK;
 }
 
+// What an invocation holds, from its flags to its end.
+typedef struct session {
+    plb_arena *arena; // of the options
+    plb_bench_options options;
+    plb_bench_probing *probing; // NULL: no start is probed
+    plb_bench *bench;
+} session;
+
+static void close_session(session *s) {
+    plb_bench_clear_shown();
+    plb_bench_free(s->bench);
+    plb_bench_probing_free(s->probing);
+    plb_arena_free(s->arena);
+}
+
+// `verify`: nothing is timed; `show`: what of a probed start is shown, where one is asked for.
+// If it fails too, it is yours to close.
+static plb_status open_session(const plb_bench_flags *f, const plb_profile_flags *show, bool verify,
+                               bool profile, plb_call *call, session *s) {
+    *s = (session){.arena = plb_arena_new()};
+    if (!s->arena) return plb_fail(PLB_ENOMEM, "out of memory");
+    plb_cli_catch_interrupt();
+    if (f->dim) PLB_TRY(plb_cli_onnx_check_dims(call->operands, call->operand_count, f->dim));
+    PLB_TRY(plb_bench_flags_read(f, call, s->arena, &s->options));
+    s->options.tell = plb_bench_show, s->options.verify = verify;
+    if (profile) {
+        PLB_TRY(plb_bench_probing_new(show, call, &s->probing));
+        s->options.probe = plb_bench_probing_probe(s->probing);
+    }
+    return plb_bench_new(&s->options, &s->bench);
+}
+
+static void tell_how_to_go_on(const session *s) {
+    const char *command = s->options.command;
+    int64_t run = plb_bench_run_id(s->bench);
+    if (s->options.resume) { // the command itself goes on
+        plb_note("the store has what was finished; for the rest: %s", command);
+    } else {
+        plb_note("the store has what was finished; for the rest: %s --resume %" PRId64, command,
+                 run);
+    }
+}
+
 plb_status plb_bench_command(plb_call *call, bool verify) {
     const plb_bench_flags *f = call->options;
-    plb_bench_options options;
-    plb_bench *bench = NULL;
-    plb_bench_probing *probing = NULL;
-    plb_arena *arena = plb_arena_new();
+    session s;
     plb_status status;
-    if (!arena) return plb_fail(PLB_ENOMEM, "out of memory");
-    plb_cli_catch_interrupt();
-    if (f->dim) PLB_TRY_OUT(plb_cli_onnx_check_dims(call->operands, call->operand_count, f->dim));
-    PLB_TRY_OUT(plb_bench_flags_read(f, call, arena, &options));
-    options.tell = plb_bench_show, options.verify = verify;
-    if (f->profile) {
-        PLB_TRY_OUT(plb_bench_probing_new(NULL, call, &probing));
-        options.probe = plb_bench_probing_probe(probing);
-    }
-    PLB_TRY_OUT(plb_bench_new(&options, &bench));
+    PLB_TRY_OUT(open_session(f, NULL, verify, f->profile, call, &s));
     if (!verify && !f->no_lock) PLB_TRY_OUT(plb_measure_lock());
-    plb_bench_print_plan(bench, &options);
-    status = plb_bench_run(bench);
+    plb_bench_print_plan(s.bench, &s.options);
+    status = plb_bench_run(s.bench);
     plb_bench_clear_shown();
     // Interrupted or not: what was measured is told. Proofs are not stored, nor told by halves.
     if (status && (verify || status != PLB_ECANCELLED)) goto out;
-    plb_status told = tell(call, bench, verify);
+    plb_status told = tell(call, s.bench, verify);
+    if (status) tell_how_to_go_on(&s);
     if (!status) status = told;
-    call->exit_code = plb_bench_exit_code(bench);
+    call->exit_code = plb_bench_exit_code(s.bench);
 out:
-    plb_bench_free(bench);
-    plb_bench_probing_free(probing);
-    plb_arena_free(arena);
+    close_session(&s);
     return status;
 }
 
@@ -74,31 +106,17 @@ static void check_profile(plb_call *call, const plb_bench_probing *probing, bool
 
 plb_status plb_bench_profile_case(plb_call *call, const plb_bench_flags *flags,
                                   const plb_profile_flags *show, bool strict) {
-    plb_bench_options options;
-    plb_bench *bench = NULL;
-    plb_bench_probing *probing = NULL;
-    plb_arena *arena = plb_arena_new();
+    session s;
     plb_status status;
-    if (!arena) return plb_fail(PLB_ENOMEM, "out of memory");
-    plb_cli_catch_interrupt();
-    if (flags->dim)
-        PLB_TRY_OUT(plb_cli_onnx_check_dims(call->operands, call->operand_count, flags->dim));
-    PLB_TRY_OUT(plb_bench_flags_read(flags, call, arena, &options));
-    PLB_TRY_OUT(plb_bench_probing_new(show, call, &probing));
-    options.tell = plb_bench_show, options.verify = true;
-    options.probe = plb_bench_probing_probe(probing);
-    PLB_TRY_OUT(plb_bench_new(&options, &bench));
-    if (plb_bench_case_count(bench) != 1)
+    PLB_TRY_OUT(open_session(flags, show, true, true, call, &s));
+    if (plb_bench_case_count(s.bench) != 1)
         PLB_TRY_OUT(plb_fail(PLB_EINVAL, "expected one case to profile, found %d",
-                             plb_bench_case_count(bench)));
-    PLB_TRY_OUT(plb_bench_run(bench));
+                             plb_bench_case_count(s.bench)));
+    PLB_TRY_OUT(plb_bench_run(s.bench));
     plb_bench_clear_shown();
-    status = tell_case(call, bench);
-    if (!status) check_profile(call, probing, strict);
+    status = tell_case(call, s.bench);
+    if (!status) check_profile(call, s.probing, strict);
 out:
-    plb_bench_clear_shown();
-    plb_bench_free(bench);
-    plb_bench_probing_free(probing);
-    plb_arena_free(arena);
+    close_session(&s);
     return status;
 }

@@ -116,6 +116,7 @@ void plb_cli_catch_interrupt(void) {
     // that waits for data returns, and its loop asks.
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
     sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL); // what timeout(1) and job schedulers send
 }
 
 bool plb_cli_interrupted(void) {

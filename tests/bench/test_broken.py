@@ -111,7 +111,7 @@ def test_kill(how):
 
     check(wait_for(sampled, 60), "nothing was sampled")
     process.send_signal(how)
-    out, _ = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=30)
     check(wait_for(lambda: not processes(place.stacks) and not processes("broken_stack"), 5),
           f"{how}: a worker outlives plumb: {processes('broken_stack')}")
     check(os.path.exists(database), "no store")
@@ -120,6 +120,7 @@ def test_kill(how):
     check(blocks > 3, f"{blocks} blocks are left")
     if how == signal.SIGINT:
         check(process.returncode == 130 and "run 1" in out, f"interrupt: {process.returncode}")
+        check("--no-lock --resume 1" in err, f"how to go on: {err[-500:]}")
     status, document, err = place.run(*words, "--resume", "1")
     check(status == 0, f"resume: {status} {err[-500:]}")
     check(document["run"]["id"] == 1 and len(document["cases"]) == 4, "resumed another run")
