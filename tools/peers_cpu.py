@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times whole models in Plumb and in its peers on the CPU, in one run, and prints their ratios.
 
-    python tools/peers_cpu.py [--threads N] [--seconds S] [--rounds R] [--cpu] MODEL:TASK:BATCH ...
+    python tools/peers_cpu.py [--threads N] [--seconds S] [--rounds R] [--cpu] [--stacks LIST]
+                              [--json] MODEL:TASK:BATCH ...
+
+Models are torchvision's by name, and mnist_cnn, the network of PyTorch's MNIST example.
+--stacks names the peers to time (default all); --json prints one document of all times in ms.
 
 With --cpu, times are the processor's, of all threads of a stack, which other work on the machine
 disturbs least; one thread then tells most.
@@ -39,11 +43,25 @@ def sample(run, seconds, least=4):
     return {"median_ms": statistics.median(wall) * 1e3, "cpu_ms": statistics.median(cpu) * 1e3}
 
 
+def mnist_cnn():
+    from torch import nn
+
+    return nn.Sequential(nn.Conv2d(1, 10, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(10, 20, 5),
+                         nn.Dropout2d(), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(),
+                         nn.Linear(320, 50), nn.ReLU(), nn.Dropout(), nn.Linear(50, 10),
+                         nn.LogSoftmax(1))
+
+
+def input_shape(name):
+    return (1, 28, 28) if name == "mnist_cnn" else (3, 224, 224)
+
+
 def torch_model(name, nhwc, training):
     import torch
     import torchvision
     torch.manual_seed(0)
-    model = getattr(torchvision.models, name)().train(training)
+    model = mnist_cnn() if name == "mnist_cnn" else getattr(torchvision.models, name)()
+    model.train(training)
     return model.to(memory_format=torch.channels_last) if nhwc else model
 
 
@@ -51,7 +69,7 @@ def onnx_file(name):
     import torch
     path = os.path.join(tempfile.gettempdir(), f"plumb-peer-{name}.onnx")
     if not os.path.exists(path):
-        torch.onnx.export(torch_model(name, False, False), torch.randn(2, 3, 224, 224), path,
+        torch.onnx.export(torch_model(name, False, False), torch.randn(2, *input_shape(name)), path,
                           input_names=["x"], dynamic_axes={"x": {0: "n"}}, dynamo=False)
     return path
 
@@ -62,7 +80,7 @@ def run_onnxruntime(name, batch, threads):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(onnx_file(name), options, ["CPUExecutionProvider"])
-    x = numpy.random.randn(batch, 3, 224, 224).astype(numpy.float32)
+    x = numpy.random.randn(batch, *input_shape(name)).astype(numpy.float32)
     return lambda: session.run(None, {"x": x})
 
 
@@ -71,27 +89,29 @@ def run_openvino(name, batch, threads):
     import openvino
     core = openvino.Core()
     model = core.read_model(onnx_file(name))
-    model.reshape([batch, 3, 224, 224])
+    model.reshape([batch, *input_shape(name)])
     settings = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY",
                 "INFERENCE_PRECISION_HINT": "f32"}
     request = core.compile_model(model, "CPU", settings).create_infer_request()
-    x = numpy.random.randn(batch, 3, 224, 224).astype(numpy.float32)
+    x = numpy.random.randn(batch, *input_shape(name)).astype(numpy.float32)
     return lambda: request.infer({0: x})
 
 
 def run_torch(stack, name, task, batch):
     import torch
     nhwc = stack == "eager-nhwc"
-    model, x = torch_model(name, nhwc, task == "train"), torch.randn(batch, 3, 224, 224)
+    model, x = torch_model(name, nhwc, task == "train"), torch.randn(batch, *input_shape(name))
     if nhwc:
         x = x.to(memory_format=torch.channels_last)
     if task == "train":
-        y = torch.randint(0, 1000, (batch,))
+        small = name == "mnist_cnn"
+        y = torch.randint(0, 10 if small else 1000, (batch,))
+        loss = torch.nn.functional.nll_loss if small else torch.nn.functional.cross_entropy
         optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
 
         def step():
             optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(model(x), y).backward()
+            loss(model(x), y).backward()
             optimizer.step()
         return step
     if stack == "script":
@@ -142,6 +162,8 @@ def compare(case, arguments):
     stacks = INFER if task == "infer" else TRAIN
     if arguments.inductor and task == "infer":
         stacks += ("inductor",)
+    if arguments.stacks:
+        stacks = tuple(stack for stack in stacks if stack in arguments.stacks.split(","))
     times = {"plumb": []} | {stack: [] for stack in stacks}
     key = "cpu_ms" if arguments.cpu else "median_ms"
     for _ in range(arguments.rounds):
@@ -161,6 +183,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--inductor", action="store_true")
+    parser.add_argument("--stacks")
+    parser.add_argument("--json", action="store_true")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("cases", nargs="+", metavar="MODEL:TASK:BATCH")
     arguments = parser.parse_args()
@@ -168,13 +192,20 @@ def main():
         name, task, batch = arguments.cases[0].split(":")
         worker(arguments.worker, name, task, int(batch), arguments.threads, arguments.seconds)
         return
+    results = []
     for case in arguments.cases:
         result = compare(case, arguments)
-        best = min((ms, stack) for stack, ms in result.items() if stack != "plumb")
+        if arguments.json:
+            results.append({"case": case, "threads": arguments.threads, "times_ms": result})
+            continue
+        best = min((ms, stack) for stack, ms in result.items()
+                   if stack != "plumb" or len(result) == 1)
         row = " ".join(f"{stack} {ms:.1f}" for stack, ms in result.items())
         what = "ms of the processor" if arguments.cpu else "ms"
         print(f"{case} threads {arguments.threads}: {row} {what}; plumb / {best[1]} = "
               f"{result['plumb'] / best[0]:.2f}", flush=True)
+    if arguments.json:
+        print(json.dumps(results))
 
 
 if __name__ == "__main__":
