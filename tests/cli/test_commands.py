@@ -388,9 +388,7 @@ def test_one_interrupt_ends_what_takes_long():
         for words, waits in ((["profile", "--host-only", "--", "sleep", "60"], (0, 0.3)),
                              (["selftest", "--no-lock"], (0, 0.8)),
                              (["init", "vgg19", "--save", folder + "/w"], (0, 0.3)),
-                             (["export-onnx", "vgg19", "--output", folder + "/w.onnx"], (0,)),
-                             (["explain", "vgg19"], (0,)),
-                             (["predict", "vgg19", "x.png", "--weights", "w"], (0,))):
+                             (["export-onnx", "vgg19", "--output", folder + "/w.onnx"], (0,))):
             for wait in waits:
                 run = subprocess.Popen([PLUMB, *words], env=env, text=True, cwd=folder,
                                        start_new_session=True, stdout=subprocess.PIPE,
@@ -399,7 +397,7 @@ def test_one_interrupt_ends_what_takes_long():
                     time.sleep(0.002)
                 time.sleep(wait)
                 os.killpg(run.pid, signal.SIGINT) # as a terminal does
-                _, err = run.communicate(timeout=30)
+                _, err = run.communicate(timeout=8)
                 if words[0] == "export-onnx" and run.returncode == 3:
                     continue # a build without ONNX
                 assert run.returncode == 130, (words, wait, run.returncode, err)

@@ -107,8 +107,8 @@ static bool is_stopped(void *context) {
     (void)context;
     return asks_left-- <= 0;
 }
-// The weights a model begins with, whoever stopped it before: those of one that nobody stopped.
-// The weights that a model begins with, whoever stopped it before: those of one that nobody stopped.
+
+// The weights that a model begins with are those of one that nobody stopped.
 static bool begins_as(plb_model *model, plb_model *other) {
     bool same = true;
     for (int i = 0; i < plb_model_variable_count(model); i++) {
