@@ -68,7 +68,11 @@ static void release(plb_atomic_file *file) {
 }
 
 plb_status plb_atomic_open(const char *path, plb_atomic_file **out) {
+    struct stat info;
     *out = NULL;
+    // The rename would find it too, but only when all is written.
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+        return plb_fail(PLB_EIO, "%s: expected a file to write, found a directory", path);
     plb_atomic_file *file = plb_alloc(sizeof *file);
     if (!file) return plb_fail(PLB_ENOMEM, "%s: no memory to write it", path);
     file->fd = -1;

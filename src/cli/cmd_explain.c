@@ -213,6 +213,7 @@ static plb_status run_explain(plb_call *call) {
     plb_format format = PLB_FORMAT_HTML;
     plb_status status;
     if (f->out) PLB_TRY(plb_format_of_path(f->out, &format));
+    PLB_TRY(plb_cli_check_writable("out", f->out));
     plb_cli_stop_engine();
     if (f->plot && call->json) return plb_fail(PLB_EINVAL, "--plot prints no JSON");
     PLB_TRY_OUT(plb_device_check(f->device));

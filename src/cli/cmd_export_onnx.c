@@ -89,6 +89,7 @@ static plb_status run_export_onnx(plb_call *call) {
     uint64_t digest = 0;
     PLB_TRY(check(name, f));
     if (!f->output) return plb_fail(PLB_EINVAL, "expected --output F.onnx");
+    PLB_TRY(plb_cli_check_writable("output", f->output));
     plb_cli_stop_engine();
     plb_status status = build(name, f, &m);
     if (!status) status = plb_cli_go_on();

@@ -67,6 +67,7 @@ static plb_status report(const plb_call *call, const plb_model *model) {
 static plb_status run_init(plb_call *call) {
     const init_flags *f = call->options;
     if (!f->save) return plb_fail(PLB_EINVAL, "expected --save F.safetensors");
+    PLB_TRY(plb_cli_check_writable("save", f->save));
     plb_model *model = plb_model_new();
     if (!model) return plb_fail(PLB_ENOMEM, "out of memory for a model");
     const plb_zoo_options options = {.batch = 1, .classes = f->classes};

@@ -64,7 +64,8 @@ static void a_bad_target_is_refused(void) {
     char path[128];
     snprintf(path, sizeof path, "%s/folder", folder);
     CHECK(mkdir(path, 0777) == 0);
-    CHECK_FAILS(PLB_EIO, "in place", write_whole(path, "x", 1)); // a folder is not replaced
+    CHECK_FAILS(PLB_EIO, "found a directory", write_whole(path, "x", 1)); // and is not replaced
+    CHECK_FAILS(PLB_EIO, "found a directory", plb_atomic_check(path));    // nor found too late
     CHECK(fault_count_files(folder) == 1);
     rmdir(path);
     fault_folder_remove(folder);

@@ -225,6 +225,8 @@ def test_bad_usage_is_one_line_and_exit_2():
     expect_refusal(plumb(*SMALL, "--optimizer", "adam", "--momentum", 0.9), "adam has none")
     expect_refusal(plumb(*SMALL, "--batch", 10**9), "--batch")
     with tempfile.TemporaryDirectory() as folder:
+        for flag in ("--save", "--checkpoint"):  # not once all is trained
+            expect_refusal(plumb(*SMALL, flag, folder), f"{flag}: {folder}: expected a file")
         env = {"PLUMB_DATA": folder, "PLUMB_TEST_DATA": ""}
         expect_refusal(plumb("train", "mnist_cnn", "--data", "mnist", env=env),
                        "plumb data get mnist", code=3)
