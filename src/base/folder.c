@@ -43,9 +43,14 @@ out:
     return status;
 }
 
+const char *plb_folder_of_xdg(const char *variable) {
+    const char *value = getenv(variable);
+    return value && *value == '/' ? value : NULL;
+}
+
 plb_status plb_folder_of_cache(plb_arena *arena, const char **out) {
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (xdg && *xdg)
+    const char *xdg = plb_folder_of_xdg("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (xdg)
         *out = plb_arena_printf(arena, "%s/plumb", xdg);
     else if (home && *home)
         *out = plb_arena_printf(arena, "%s/.cache/plumb", home);

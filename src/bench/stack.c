@@ -145,8 +145,8 @@ static plb_status scan_listed(finder *f, const char *list) {
 }
 
 static plb_status scan_home(finder *f) {
-    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME"), *root;
-    if (data && *data) {
+    const char *data = plb_folder_of_xdg("XDG_DATA_HOME"), *home = getenv("HOME"), *root;
+    if (data) {
         root = plb_arena_printf(f->arena, "%s/plumb/stacks", data);
     } else if (home && *home) {
         root = plb_arena_printf(f->arena, "%s/.local/share/plumb/stacks", home);

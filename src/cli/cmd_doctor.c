@@ -10,6 +10,7 @@
 
 #include "base/core/arena.h"
 #include "base/core/status.h"
+#include "base/folder.h"
 #include "base/libraries.h"
 #include "base/machine.h"
 #include "base/machine_gpu.h"
@@ -53,9 +54,9 @@ enum { DATA_SETS = sizeof((doctor){0}.data) / sizeof(data_set) };
 
 static void find_folders(doctor *d) {
     const char *data = getenv("PLUMB_DATA"), *test = getenv("PLUMB_TEST_DATA");
-    const char *xdg = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    const char *xdg = plb_folder_of_xdg("XDG_DATA_HOME"), *home = getenv("HOME");
     if (data) snprintf(d->folder[0], PATH_BYTES, "%s", data);
-    if (xdg && *xdg)
+    if (xdg)
         snprintf(d->folder[1], PATH_BYTES, "%s/plumb/data", xdg);
     else if (home)
         snprintf(d->folder[1], PATH_BYTES, "%s/.local/share/plumb/data", home);

@@ -143,7 +143,7 @@ static plb_status keep(const char *text, const char **out) {
 }
 
 plb_status plb_data_root(plb_arena *arena, const char **out) {
-    const char *own = set_variable("PLUMB_DATA"), *xdg = set_variable("XDG_DATA_HOME");
+    const char *own = set_variable("PLUMB_DATA"), *xdg = plb_folder_of_xdg("XDG_DATA_HOME");
     const char *home = set_variable("HOME");
     if (own) return keep(plb_arena_strdup(arena, own), out);
     if (xdg) return keep(plb_arena_printf(arena, "%s/plumb/data", xdg), out);

@@ -10,8 +10,8 @@
 #include "base/folder.h"
 
 plb_status plb_stacks_home(plb_arena *arena, const char **out) {
-    const char *xdg = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-    if (xdg && *xdg == '/') {
+    const char *xdg = plb_folder_of_xdg("XDG_DATA_HOME"), *home = getenv("HOME");
+    if (xdg) {
         *out = plb_arena_printf(arena, "%s/plumb/stacks", xdg);
     } else if (home && *home) {
         *out = plb_arena_printf(arena, "%s/.local/share/plumb/stacks", home);

@@ -14,9 +14,9 @@
 extern const char plb_store_schema_sql[]; // generated from schema.sql
 
 plb_status plb_store_default_path(char *path, size_t size) {
-    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    const char *data = plb_folder_of_xdg("XDG_DATA_HOME"), *home = getenv("HOME");
     int n;
-    if (data && *data) {
+    if (data) {
         n = snprintf(path, size, "%s/plumb/plumb.db", data);
     } else if (home && *home) {
         n = snprintf(path, size, "%s/.local/share/plumb/plumb.db", home);

@@ -159,6 +159,25 @@ def test_no_home_is_no_error():
     expect(run, 3, err="neither XDG_DATA_HOME nor HOME is set")
 
 
+def test_relative_xdg_folders_are_ignored():
+    """As the specification of these variables has it; no command takes them for the other."""
+    with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as folder:
+        env = {"HOME": home, "XDG_DATA_HOME": "rel", "XDG_CACHE_HOME": "rel"}
+        expect(plumb("runs", env=env, cwd=folder), 3, err=home)
+        run = plumb("verify", "lenet5", "--batch", "1", "--stack", "plumb-plan", env=env, cwd=folder)
+        assert run.returncode == 0, run.stderr
+        stack = pathlib.Path(home, ".local/share/plumb/stacks/mine/stack.json")
+        stack.parent.mkdir(parents=True)
+        stack.write_text('{"protocol": 1, "name": "mine", "command": ["true"]}')
+        expect(plumb("stacks", env=env, cwd=folder), 0, out="mine")
+        expect(plumb("bench", "mnist_cnn", "--stack", "myne", env=env, cwd=folder), 2, err="mine?")
+        assert os.listdir(folder) == []
+
+
+def test_absurdly_many_threads_are_no_crash():
+    expect(plumb("init", "mnist_cnn", "--save", os.devnull, env={"OMP_NUM_THREADS": "99999"}), 0)
+
+
 def test_full_disk_is_exit_3():
     with open("/dev/full", "w", encoding="utf-8") as full:
         expect(plumb("doctor", "--json", stdout=full), 3, err="No space left on device")
