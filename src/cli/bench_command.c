@@ -8,9 +8,11 @@
 #include "cli/bench_probe.h"
 #include "cli/bench_report.h"
 #include "cli/onnx_model.h"
+#include "cli/plots.h"
 
 static plb_status tell(plb_call *call, const plb_bench *bench, bool verify) {
     const plb_bench_flags *f = call->options;
+    if (f->plot && plb_bench_run_id(bench)) return plb_plot_stored(f->db, plb_bench_run_id(bench));
     if (call->json) return plb_bench_print_json(bench, verify ? "verify" : "bench", f->label);
     plb_bench_print_tables(bench, verify);
     return PLB_OK;
@@ -63,6 +65,7 @@ plb_status plb_bench_command(plb_call *call, bool verify) {
     const plb_bench_flags *f = call->options;
     session s;
     plb_status status;
+    if (f->plot && call->json) return plb_fail(PLB_EINVAL, "--plot prints no JSON");
     PLB_TRY_OUT(open_session(f, NULL, verify, f->profile, call, &s));
     if (!verify && !f->no_lock) PLB_TRY_OUT(plb_measure_lock());
     plb_bench_print_plan(s.bench, &s.options);

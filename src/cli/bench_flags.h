@@ -12,7 +12,7 @@ typedef struct plb_bench_flags {
     const char *set, *dim, *db, *label, *memory_limit;
     int64_t starts, resume;
     double time, precision, timeout, proof_time;
-    bool no_lock, profile;
+    bool no_lock, profile, plot;
 } plb_bench_flags;
 
 #define PLB_BENCH_FLAG(flag, what, field) \

@@ -18,6 +18,8 @@ static const plb_flag flags[] = {
      .fallback = "1", .help = "half-width of the median's interval to stop at, in %"},
     {PLB_BENCH_FLAG("profile", SWITCH, profile),
      .help = "one more start of each case, under the probe of `plumb profile`"},
+    {PLB_BENCH_FLAG("plot", SWITCH, plot),
+     .help = "print the run's report, with figures as plots, in place of tables"},
     {PLB_BENCH_FLAG("db", FILE, db), .value = "F",
      .help = "the store; default: $XDG_DATA_HOME/plumb/plumb.db"},
     {PLB_BENCH_FLAG("label", STRING, label), .value = "TEXT", .help = "a name for this run"},

@@ -9,6 +9,7 @@
 #include "base/core/status.h"
 #include "bench/compare.h"
 #include "cli/cli.h"
+#include "cli/plots.h"
 #include "cli/profile_compare.h"
 #include "cli/stored.h"
 #include "probe/kept.h"
@@ -16,7 +17,7 @@
 typedef struct compare_flags {
     const char *db, *by;
     double margin;
-    bool anyway, fail_unsure;
+    bool anyway, fail_unsure, plot;
 } compare_flags;
 
 static const plb_flag flags[] = {
@@ -38,6 +39,10 @@ static const plb_flag flags[] = {
      .kind = PLB_FLAG_SWITCH,
      .offset = offsetof(compare_flags, anyway),
      .help = "compare also what differs in more than was asked for, and mark it"},
+    {.name = "plot",
+     .kind = PLB_FLAG_SWITCH,
+     .offset = offsetof(compare_flags, plot),
+     .help = "print ratios with their intervals as a plot, before the verdicts"},
     {.name = "fail-unsure",
      .kind = PLB_FLAG_SWITCH,
      .offset = offsetof(compare_flags, fail_unsure),
@@ -165,6 +170,73 @@ static void print_all(const plb_compare_result *r, const tally *t, const compare
     plb_print("\n");
 }
 
+// ---------------------------------------------------------------------------- plot
+enum { MOST_BARS = 48 };
+
+// The words of two titles in which they differ as "B / A"; then those that they share.
+static const char *difference_of(const plb_pair *p, plb_arena *arena) {
+    const char *fallback = name_of(p, arena);
+    char *a = plb_arena_strdup(arena, plb_stored_title(p->a->keys, arena));
+    char *b = plb_arena_strdup(arena, plb_stored_title(p->b->keys, arena));
+    char *rest_a = NULL, *rest_b = NULL;
+    plb_strbuf apart = {0}, shared = {0};
+    if (p->a->case_id == p->b->case_id || !a || !b) return fallback;
+    char *x = strtok_r(a, " ", &rest_a), *y = strtok_r(b, " ", &rest_b);
+    for (; x && y; x = strtok_r(NULL, " ", &rest_a), y = strtok_r(NULL, " ", &rest_b)) {
+        if (!strcmp(x, y))
+            plb_strbuf_printf(&shared, "%s%s", shared.length ? " " : "", x);
+        else
+            plb_strbuf_printf(&apart, "%s%s / %s", apart.length ? ", " : "", y, x);
+    }
+    const char *name = NULL;
+    if (!x && !y && apart.length && shared.length && !apart.failed && !shared.failed)
+        name = plb_arena_printf(arena, "%s, %s", apart.text, shared.text);
+    plb_strbuf_free(&apart);
+    plb_strbuf_free(&shared);
+    return name ? name : fallback;
+}
+
+// Ratios of the pairs that were judged; at most `MOST_BARS`. Returns how many there are in all.
+static size_t draw_ratios(const plb_compare_result *r, plb_document *d, plb_section *section) {
+    plb_arena *arena = plb_document_arena(d);
+    double y[MOST_BARS], low[MOST_BARS], high[MOST_BARS];
+    const char *name[MOST_BARS];
+    size_t drawn = 0, all = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        const plb_pair *p = &r->pairs[i];
+        if (p->refused || isnan(p->comparison.ratio) || all++ >= MOST_BARS) continue;
+        y[drawn] = p->comparison.ratio;
+        low[drawn] = p->comparison.low, high[drawn] = p->comparison.high;
+        name[drawn++] = difference_of(p, arena);
+    }
+    const plb_figure_series series = {.name = "", .count = drawn, .y = y, .low = low, .high = high};
+    if (drawn)
+        plb_section_figure(
+            section, &(plb_figure){.kind = PLB_FIGURE_BARS,
+                                   .name = "ratios",
+                                   .title = "Time of B over time of A",
+                                   .y = {.title = "ratio", .unit = PLB_UNIT_RATIO, .zero = true},
+                                   .category = name,
+                                   .categories = drawn,
+                                   .series = &series,
+                                   .series_count = 1});
+    return all;
+}
+
+static plb_status print_plot(const plb_compare_result *r) {
+    plb_document *d = plb_document_new("Comparison");
+    if (!d) return plb_fail(PLB_ENOMEM, "out of memory for a plot");
+    plb_section *section = plb_document_section(d, "Ratios");
+    size_t all = draw_ratios(r, d, section);
+    if (!all) plb_section_say(section, "No pair has a ratio.");
+    if (all > MOST_BARS)
+        plb_section_say(section, "%d of %zu pairs are drawn; all stand below.", MOST_BARS, all);
+    plb_status status = plb_document_status(d);
+    if (!status) status = plb_plot_document(d);
+    plb_document_free(d);
+    return status;
+}
+
 // ---------------------------------------------------------------------------- JSON
 static void json_side(plb_json *json, const char *key, const plb_measurement_row *row,
                       const plb_summary *s) {
@@ -260,7 +332,9 @@ static plb_status run_compare(plb_call *call) {
     // One that is a profile can only be compared with another, so that a wrong path is told as one.
     if (call->operand_count == 2 &&
         (plb_kept_is(call->operands[0]) || plb_kept_is(call->operands[1])))
-        return plb_profile_compare(call, f->margin / 100);
+        return f->plot ? plb_fail(PLB_EINVAL, "--plot draws runs, not profiles")
+                       : plb_profile_compare(call, f->margin / 100);
+    if (f->plot && call->json) return plb_fail(PLB_EINVAL, "--plot prints no JSON");
     const plb_compare_request request = {.a = call->operand_count > 0 ? call->operands[0] : NULL,
                                          .b = call->operand_count > 1 ? call->operands[1] : NULL,
                                          .by = f->by,
@@ -274,6 +348,7 @@ static plb_status run_compare(plb_call *call) {
     PLB_TRY_OUT(plb_compare_run(store, &request, arena, &result));
     tally t = count_pairs(&result);
     call->exit_code = exit_code_of(&t, f);
+    if (f->plot) PLB_TRY_OUT(print_plot(&result));
     if (call->json)
         PLB_TRY_OUT(print_json(&result, f));
     else if (result.count || result.only_a_count || result.only_b_count)

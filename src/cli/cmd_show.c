@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/core/alloc.h"
 #include "base/core/status.h"
@@ -14,11 +13,9 @@
 #include "bench/summary.h"
 #include "bench/transfer.h"
 #include "cli/cli.h"
+#include "cli/plots.h"
 #include "cli/stored.h"
-#include "report/terminal.h"
-#include "report/write.h"
 #include "store/profile.h"
-#include "study/document.h"
 
 typedef struct show_flags {
     const char *db;
@@ -244,20 +241,6 @@ static plb_status json_run(plb_store *store, const char *word, const plb_selecto
     return status;
 }
 
-// The report of the run, as `plumb report --plot` prints it.
-static plb_status plot_run(plb_store *store, const plb_run_row *run) {
-    plb_document *document = NULL;
-    plb_strbuf text = {0};
-    plb_terminal terminal = plb_terminal_of(STDOUT_FILENO);
-    terminal.plots = true;
-    PLB_TRY(plb_study_run_document(store, run, &document));
-    plb_status status = plb_document_terminal(document, &terminal, &text);
-    if (!status) plb_print_text(&text);
-    plb_strbuf_free(&text);
-    plb_document_free(document);
-    return status;
-}
-
 static plb_status run_show(plb_call *call) {
     const show_flags *f = call->options;
     const char *word = call->operands[0];
@@ -278,7 +261,7 @@ static plb_status run_show(plb_call *call) {
         status = show_case(store, selector.word, f->samples, arena);
     } else {
         status = plb_stored_run(store, word, arena, &run);
-        if (!status) status = f->plot ? plot_run(store, &run) : show_run(store, &run, arena);
+        if (!status) status = f->plot ? plb_plot_run(store, &run) : show_run(store, &run, arena);
     }
 out:
     plb_store_close(store);

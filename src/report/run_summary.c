@@ -23,11 +23,12 @@ static void say_pair(const plb_run_cases *all, plb_document *d, const plb_run_ca
     const char *of = several ? " (" : "", *title = several ? g->title : "",
                *end = several ? ")" : "";
     if (k->verdict == PLB_VERDICT_UNSURE) {
-        plb_document_verdict(d, PLB_TONE_UNSURE, "UNSURE",
-                             "%s against %s%s%s%s: %.2f times as long, but anything from %.2f to "
-                             "%.2f fits%s%s.",
-                             c->name, g->floor->name, of, title, end, k->ratio, k->low, k->high,
-                             *need ? "; a verdict " : "", need);
+        char fits[96] = "";
+        if (!isnan(k->low) && !isnan(k->high))
+            snprintf(fits, sizeof fits, ", but anything from %.2f to %.2f fits", k->low, k->high);
+        plb_document_verdict(
+            d, PLB_TONE_UNSURE, "UNSURE", "%s against %s%s%s%s: %.2f times as long%s%s%s.", c->name,
+            g->floor->name, of, title, end, k->ratio, fits, *need ? "; a verdict " : "", need);
         return;
     }
     const int digits = k->ratio < 10 ? 2 : k->ratio < 100 ? 1 : 0;

@@ -128,6 +128,7 @@ static void put_wrapped(plb_strbuf *out, const plb_terminal *terminal, const cha
     plb_strbuf clean = {0};
     plb_escape_terminal(&clean, text);
     int at = used;
+    bool first = true; // of its line, or behind what stands there
     for (const char *word = clean.text ? clean.text : ""; *word;) {
         size_t length = strcspn(word, " ");
         const int wide = columns_until(word, word + length);
@@ -135,9 +136,10 @@ static void put_wrapped(plb_strbuf *out, const plb_terminal *terminal, const cha
             plb_strbuf_append(out, "\n", 1);
             plb_put_repeated(out, " ", hang);
             at = hang;
-        } else if (at > used) {
+        } else if (!first) {
             plb_strbuf_append(out, " ", 1), at++;
         }
+        first = false;
         plb_strbuf_append(out, word, length);
         at += wide;
         word += length;

@@ -191,6 +191,10 @@ def test_verdicts():
             text = plumb("compare", "plumb-plan", "plumb-interp", db=store.db)
             assert text.returncode == code and verdict in text.stdout
             assert "3 and 3 starts, 288 and 288 samples" in text.stdout, text.stdout
+            plot = plumb("compare", "plumb-plan", "plumb-interp", "--plot", db=store.db)
+            assert "Time of B over time of A\nplumb-interp / plumb-plan" in plot.stdout, plot
+            assert "█" in plot.stdout and plot.stdout.endswith(text.stdout), plot.stdout
+            assert plumb("compare", "--plot", "--json", db=store.db).returncode == 2
             by = document("compare", "--by", "stack", db=store.db, code=code)
             assert by["pairs"][0]["ratio"] == pair["ratio"]
 

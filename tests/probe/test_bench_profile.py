@@ -76,6 +76,9 @@ def test_bench_has_a_profile_of_each_case():
         again, = json.loads(run([*words, "--json", "--resume", "1"]).stdout)["cases"]
         assert again["resumed"] and again["profile"] == profile
         text = run(words, **WITH_DEVICE).stdout
+        plots = run([*words, "--plot"], **WITH_DEVICE).stdout
+        assert "Where the time of the device goes\n" in plots and "█" in plots, plots
+        assert "--plot prints no JSON" in run([*words, "--plot", "--json"], code=2).stderr
         assert "profile: active 5" in text and "of the device's work other 100 %" in text, text
 
 

@@ -71,7 +71,8 @@ def document():
         "document": "report", "version": 1, "title": EVIL, "subtitle": "subtitle " + EVIL,
         "command": "plumb study all --quick",
         "summary": [{"verdict": "reproduced", "text": "The gap narrows. " + EVIL},
-                    {"verdict": EVIL, "text": "A strange verdict."}, {"text": "A sentence."}],
+                    {"verdict": EVIL, "text": "A strange verdict."},
+                    {"text": " ".join(["A", "long"] + 30 * ["longer"] + ["sentence."])}],
         "sections": [
             {"title": "Figures " + EVIL, "blocks": figures()},
             {"title": "Texts", "blocks": [

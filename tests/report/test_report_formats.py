@@ -137,6 +137,7 @@ def test_terminal(_folder, path):
     assert "\x1b" not in text
     assert "█" in text and "┤" in text and "●" in text and "oom" in text
     assert any(0x2800 < ord(c) < 0x2900 for c in text)
+    assert "long longer" in text and "longerlonger" not in text, text  # where lines are broken
     plumb("report", path, "--plot", "--json", code=2)
     assert max(len(line) for line in text.splitlines() if "<img" not in line) <= 100
 
