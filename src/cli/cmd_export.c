@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run for other programs: JSON (all of it, and back with import), CSV for spreadsheets, Markdown
-// for issues, JUnit for build servers.
+// A run or a profile for other programs: JSON (of a run all of it, and back with import), CSV for
+// spreadsheets, Markdown for issues, JUnit for build servers.
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,9 +12,12 @@
 #include "bench/summary.h"
 #include "bench/transfer.h"
 #include "cli/cli.h"
+#include "cli/profile_export.h"
+#include "cli/profile_show.h"
 #include "cli/stored.h"
 #include "plumb/version.h"
 #include "report/escape.h"
+#include "store/profile.h"
 
 typedef struct export_flags {
     const char *db, *format;
@@ -234,16 +238,71 @@ static void print_junit(const table *t) {
 }
 
 // ---------------------------------------------------------------------------- command
-static plb_status print_json(plb_store *store, const plb_run_row *run, bool samples) {
+static plb_status print_json(plb_store *store, const plb_run_row *run, bool samples,
+                             plb_arena *arena) {
+    plb_store_profile profile;
     plb_json json = {.compact = true}; // a line for each of millions of samples helps nobody
     plb_json_begin_object(&json, NULL);
     plb_json_string(&json, "plumb", plb_version());
     plb_json_string(&json, "document", "run");
     plb_json_int(&json, "document_version", 1);
     plb_status status = plb_transfer_write(store, run, samples, &json);
+    const plb_status found =
+        status ? status : plb_store_get_profile(store, run->id, arena, &profile);
+    if (!found) plb_json_raw(&json, "profile", profile.document);
+    if (!status && found != PLB_EMISSING) status = found;
     if (!status) return plb_cli_json_print(&json);
     plb_json_free(&json);
     return status;
+}
+
+// A profile, in a file or, where `profile` is given, of the store.
+static plb_status print_profile(plb_call *call, const char *format,
+                                const plb_store_profile *profile) {
+    static const plb_profile_flags as_usual = {.sort = "total", .group = "kernel", .top = 20};
+    char folder[PATH_MAX], why[320];
+    plb_profile_view view = {.flags = &as_usual, .folder = folder, .output = -1};
+    plb_arena *arena = plb_arena_new();
+    if (!arena) return plb_fail(PLB_ENOMEM, "no memory for a profile");
+    plb_status status = plb_profile_folder(folder);
+    if (!status) {
+        status = profile ? plb_profile_extract(profile, folder, arena, &view.about)
+                         : plb_kept_extract(call->operands[0], folder, arena, &view.about);
+        if (!status && strcmp(format, "csv") == 0)
+            status = plb_profile_tell(&view, plb_profile_print_csv);
+        else if (!status && strcmp(format, "markdown") == 0)
+            status = plb_profile_tell(&view, plb_profile_print_markdown);
+        else if (!status && strcmp(format, "junit") == 0)
+            status = plb_fail(PLB_EINVAL,
+                              "%s: a profile tests nothing: expected --format json, "
+                              "csv or markdown",
+                              call->operands[0]);
+        else if (!status)
+            status = plb_profile_show(&view, call, why, sizeof why);
+        plb_profile_remove_folder(folder);
+    }
+    plb_arena_free(arena);
+    return status;
+}
+
+static plb_status export_run(plb_call *call, plb_store *store, const plb_run_row *run,
+                             plb_arena *arena) {
+    const export_flags *f = call->options;
+    plb_store_profile profile;
+    table t = {0};
+    if (call->json || strcmp(f->format, "json") == 0)
+        return print_json(store, run, !f->no_samples, arena);
+    const plb_status found = plb_store_get_profile(store, run->id, arena, &profile);
+    if (!found) return print_profile(call, f->format, &profile);
+    if (found != PLB_EMISSING) return found;
+    PLB_TRY(load(store, run, arena, &t));
+    if (strcmp(f->format, "csv") == 0)
+        print_csv(&t);
+    else if (strcmp(f->format, "markdown") == 0)
+        print_markdown(&t), print_profiles(&t);
+    else
+        print_junit(&t);
+    return PLB_OK;
 }
 
 static plb_status run_export(plb_call *call) {
@@ -251,21 +310,14 @@ static plb_status run_export(plb_call *call) {
     plb_store *store;
     plb_arena *arena;
     plb_run_row run;
-    table t = {0};
     plb_status status;
+    if (!f->db && plb_kept_is(call->operands[0])) { // a file, whatever the store has
+        call->json |= strcmp(f->format, "json") == 0;
+        return print_profile(call, call->json ? "json" : f->format, NULL);
+    }
     PLB_TRY_OUT(plb_stored_open(f->db, &store, &arena));
     PLB_TRY_OUT(plb_stored_run(store, call->operands[0], arena, &run));
-    if (call->json || strcmp(f->format, "json") == 0) {
-        status = print_json(store, &run, !f->no_samples);
-        goto out;
-    }
-    PLB_TRY_OUT(load(store, &run, arena, &t));
-    if (strcmp(f->format, "csv") == 0)
-        print_csv(&t);
-    else if (strcmp(f->format, "markdown") == 0)
-        print_markdown(&t), print_profiles(&t);
-    else
-        print_junit(&t);
+    status = export_run(call, store, &run, arena);
 out:
     plb_store_close(store);
     plb_arena_free(arena);
@@ -274,14 +326,18 @@ out:
 
 const plb_command plb_cmd_export = {
     .name = "export",
-    .summary = "write a run as JSON, CSV, Markdown or JUnit",
+    .summary = "write a run or a profile as JSON, CSV, Markdown or JUnit",
     .operands = "RUN",
     .description =
         "JSON holds everything, raw samples and fingerprint included, and `plumb import`\n"
         "reads it back. CSV and Markdown have a row a case with every key that matters, and\n"
         "what the probe saw of it after `plumb bench --profile`. In JUnit a case that was\n"
         "refused is skipped, one whose proof failed is a failure, and every other outcome but\n"
-        "ok an error.",
+        "ok an error.\n"
+        "\n"
+        "RUN is also a file that `plumb profile --save` wrote, or a run that is a profile:\n"
+        "CSV and Markdown then are its tables; in CSV a row's first column names its table.\n"
+        "`plumb import` leaves the profile in a run's JSON out.",
     .min_operands = 1,
     .max_operands = 1,
     .flags = flags,

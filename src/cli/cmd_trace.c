@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "base/atomic_file.h"
 #include "base/core/arena.h"
 #include "base/core/status.h"
 #include "cli/cli.h"
@@ -29,29 +28,17 @@ static const plb_flag flags[] = {
      .help = "exit with 6 when the profile is incomplete, or of no device"},
 };
 
-static plb_status write_whole(const char *path, const void *bytes, size_t size_bytes) {
-    plb_atomic_file *file = NULL;
-    PLB_TRY(plb_atomic_open(path, &file));
-    plb_status status = size_bytes ? plb_atomic_write(file, bytes, size_bytes) : PLB_OK;
-    if (!status) return plb_atomic_commit(file);
-    plb_atomic_abort(file);
-    return status;
-}
-
 // A run's profile goes through a file, as any other.
 static plb_status extract_run(const char *db, const char *word, const char *folder,
                               plb_arena *arena, plb_kept_about *out) {
-    char path[PATH_MAX + 16];
     plb_store *store = NULL;
     plb_run_row run;
     plb_store_profile profile;
     plb_status status;
-    snprintf(path, sizeof path, "%s/kept", folder);
     PLB_TRY_OUT(plb_store_open_existing(db, &store));
     PLB_TRY_OUT(plb_stored_run(store, word, arena, &run));
     PLB_TRY_OUT(plb_store_get_profile(store, run.id, arena, &profile));
-    PLB_TRY_OUT(write_whole(path, profile.kept, profile.kept_bytes));
-    PLB_TRY_OUT(plb_kept_extract(path, folder, arena, out));
+    PLB_TRY_OUT(plb_profile_extract(&profile, folder, arena, out));
 out:
     plb_store_close(store);
     return status;

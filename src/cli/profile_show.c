@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/atomic_file.h"
 #include "base/core/arena.h"
 #include "base/core/status.h"
 #include "base/folder.h"
@@ -86,6 +87,39 @@ static plb_status show(const plb_profile_view *v, const plb_call *call, plb_prof
         !plb_profile_empty(&report, why, why_bytes))
         why[0] = '\0';
     return v->trace ? plb_profile_write_trace(v->folder, &report, v->trace) : PLB_OK;
+}
+
+plb_status plb_profile_tell(const plb_profile_view *v,
+                            void (*teller)(const plb_profile_report *report)) {
+    plb_kernel_classes *classes = NULL;
+    plb_profile *profile = NULL;
+    plb_status status = plb_kernel_classes_new(v->flags->classes, &classes);
+    if (!status) status = plb_profile_read(v->folder, classes, &profile);
+    if (!status) {
+        const plb_profile_report report = report_of(v, profile);
+        plb_profile_sort(profile, order_of(v->flags->sort));
+        teller(&report);
+    }
+    plb_profile_free(profile);
+    plb_kernel_classes_free(classes);
+    return status;
+}
+
+static plb_status write_whole(const char *path, const void *bytes, size_t size_bytes) {
+    plb_atomic_file *file = NULL;
+    PLB_TRY(plb_atomic_open(path, &file));
+    plb_status status = size_bytes ? plb_atomic_write(file, bytes, size_bytes) : PLB_OK;
+    if (!status) return plb_atomic_commit(file);
+    plb_atomic_abort(file);
+    return status;
+}
+
+plb_status plb_profile_extract(const plb_store_profile *profile, const char *folder,
+                               plb_arena *arena, plb_kept_about *out) {
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/kept", folder);
+    PLB_TRY(write_whole(path, profile->kept, profile->kept_bytes));
+    return plb_kept_extract(path, folder, arena, out);
 }
 
 plb_status plb_profile_show(const plb_profile_view *v, const plb_call *call, char *why,

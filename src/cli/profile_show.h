@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "probe/kept.h"
+#include "store/profile.h"
 
 // First in the options of both commands.
 typedef struct plb_profile_flags {
@@ -51,6 +52,15 @@ PLB_MUST_USE plb_status plb_profile_show(const plb_profile_view *view, const plb
 
 // The document of --json, yours to free with plb_json_free.
 PLB_MUST_USE plb_status plb_profile_document_text(const plb_profile_view *view, plb_json *out);
+
+// Reads the folder and hands what it holds, sorted, to `teller`.
+struct plb_profile_report;
+PLB_MUST_USE plb_status plb_profile_tell(const plb_profile_view *view,
+                                         void (*teller)(const struct plb_profile_report *report));
+
+// A profile of the store back into the probe's files, in `folder`; `out` is in `arena`.
+PLB_MUST_USE plb_status plb_profile_extract(const plb_store_profile *profile, const char *folder,
+                                            plb_arena *arena, plb_kept_about *out);
 
 // A new folder of our own, and its removal with the files in it.
 PLB_MUST_USE plb_status plb_profile_folder(char out[PATH_MAX]);

@@ -5,6 +5,8 @@
 tests/golden/resnet50_graph.profile was recorded on an H100: PyTorch's ResNet-50 at batch 1, once
 captured as a CUDA graph and replayed 20 times, then once eager (gpu_programs.py graph).
 """
+import csv
+import io
 import json
 import os
 import pathlib
@@ -142,6 +144,52 @@ def test_a_store_keeps_profiles_as_runs():
         assert "profile" in run("show", "1", "--db", store).stdout
         document = json.loads(run("show", "1", "--db", store, "--json").stdout)
         assert document["profile"]["devices"] == told["devices"]
+
+
+def test_exports_say_what_is_told():
+    told = json.loads(run("trace", "--json", RECORDED).stdout)
+    assert json.loads(run("export", RECORDED).stdout) == told
+    rows = list(csv.DictReader(io.StringIO(run("export", RECORDED, "--format", "csv").stdout)))
+    device, = told["devices"]
+    kernels = [r for r in rows if r["table"] == "kernel"]
+    assert [(r["name"], r["detail"], int(r["calls"])) for r in kernels] == [
+        (k["name"], k["class"], k["calls"]) for k in device["kernels"]]
+    for row, kernel in zip(kernels, device["kernels"]):
+        assert all(abs(float(row[k]) - kernel[k]) < 1e-6 for k in ("total_ms", "min_ms", "max_ms"))
+    assert abs(sum(float(r["share"]) for r in kernels) - 1) < 1e-6
+    times = {r["name"]: float(r["share"]) for r in rows if r["table"] == "time of the device"}
+    assert all(abs(times[a] - device[b]) < 1e-8 for a, b in
+               (("active", "active"), ("copying", "move"), ("idle", "idle"))), times
+    assert {r["name"]: int(r["calls"]) for r in rows if r["table"] == "call"} == {
+        c["name"]: c["calls"] for c in told["api"]}
+    text = run("export", RECORDED, "--format", "markdown").stdout
+    lines = [line for line in text.splitlines() if line.startswith("| device 0: ")]
+    assert len(lines) == 3 + 20 and "Incomplete" not in text, text[:300]
+    for kernel in device["kernels"][:20]:
+        cells = f"| {kernel['class']} | {kernel['calls']} | {kernel['total_ms']:.3f} |"
+        assert any(cells in line for line in lines), cells
+    assert "tests nothing" in run("export", RECORDED, "--format", "junit", code=2).stderr
+
+
+def test_exports_of_a_store_have_its_profiles():
+    with tempfile.TemporaryDirectory() as folder:
+        store = os.path.join(folder, "store.db")
+        told = json.loads(run("profile", "--json", "--ranges", "--db", store, "--", GUEST,
+                              "ranges").stdout)
+        exported = run("export", "1", "--db", store).stdout
+        assert json.loads(exported)["profile"]["devices"] == told["devices"]
+        found = csv.DictReader(io.StringIO(run("export", "1", "--db", store, "--format",
+                                               "csv").stdout))
+        ranges = {r["name"]: [float(r[k]) for k in ("calls", "total_ms", "self_ms", "device_ms",
+                                                    "self_device_ms")]
+                  for r in found if r["table"] == "range"}
+        assert ranges["step"] == [1, 50, 20, 37, 7] and ranges["epoch"] == [1, 15, 15, 0, 0], ranges
+        # What was exported is a run that can be taken in, without its profile.
+        path = os.path.join(folder, "run.json")
+        pathlib.Path(path).write_text(exported)
+        other = os.path.join(folder, "other.db")
+        run("import", path, "--db", other)
+        assert "profile" not in json.loads(run("export", "1", "--db", other).stdout)
 
 
 def test_a_probe_file_that_cannot_be_read_is_told_again():
