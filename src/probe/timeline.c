@@ -10,24 +10,31 @@ typedef struct span {
     int what;
 } span;
 
+// Where a span begins or ends.
 typedef struct edge {
     int64_t at_ns;
-    int16_t what, step; // +1 begins, -1 ends
+    int what;
 } edge;
+
+enum { HOST_MASKS = PLB_BUSY_MASKS >> PLB_BUSY_DEVICE_COUNT };
+_Static_assert(HOST_MASKS == 64, "a bit each of a word");
 
 struct plb_timeline {
     plb_busy_sums *sums;
     size_t capacity, count;
     span *waiting;
-    edge *edges; // room for two a span
+    edge *begins, *ends, *scratch; // room for one a span each
     int64_t lag_ns;
     int64_t settled_ns; // everything before is added up; 0: nothing was yet
     int64_t newest_ns;  // the latest end seen
     int64_t idle_since; // of the device; 0: busy, or nothing ran yet
     // Idle time by what the host did, which counts only once the device works again: after its
     // last work a program is not idle but done.
-    int64_t idle_ns[PLB_BUSY_MASKS >> PLB_BUSY_DEVICE_COUNT];
+    int64_t idle_ns[HOST_MASKS];
+    uint64_t idle_masks; // bit i: idle_ns[i] is not 0
     int busy[PLB_BUSY_COUNT];
+    unsigned mask; // bit i: busy[i] is not 0
+    int least;     // of the sums' longest gaps the shortest
 };
 
 plb_timeline *plb_timeline_new(plb_busy_sums *sums, size_t capacity, int64_t lag_ns) {
@@ -35,8 +42,10 @@ plb_timeline *plb_timeline_new(plb_busy_sums *sums, size_t capacity, int64_t lag
     if (!t) return NULL;
     *t = (plb_timeline){.sums = sums, .capacity = capacity, .lag_ns = lag_ns};
     t->waiting = plb_alloc_array(capacity, sizeof *t->waiting);
-    t->edges = plb_alloc_array(2 * capacity, sizeof *t->edges);
-    if (t->waiting && t->edges) return t;
+    t->begins = plb_alloc_array(capacity, sizeof *t->begins);
+    t->ends = plb_alloc_array(capacity, sizeof *t->ends);
+    t->scratch = plb_alloc_array(capacity, sizeof *t->scratch);
+    if (t->waiting && t->begins && t->ends && t->scratch) return t;
     plb_timeline_free(t);
     return NULL;
 }
@@ -44,15 +53,36 @@ plb_timeline *plb_timeline_new(plb_busy_sums *sums, size_t capacity, int64_t lag
 void plb_timeline_free(plb_timeline *t) {
     if (!t) return;
     plb_free(t->waiting);
-    plb_free(t->edges);
+    plb_free(t->begins);
+    plb_free(t->ends);
+    plb_free(t->scratch);
     plb_free(t);
 }
 
-// Ends before begins at the same moment, so that work back to back never overlaps itself.
-static int by_time(const void *left, const void *right) {
-    const edge *a = left, *b = right;
-    if (a->at_ns != b->at_ns) return a->at_ns < b->at_ns ? -1 : 1;
-    return a->step - b->step;
+// ---------------------------------------------------------------------------- order
+static size_t run_end(const edge *e, size_t from, size_t count) {
+    while (++from < count && e[from - 1].at_ns <= e[from].at_ns) continue;
+    return from;
+}
+
+// Of two runs that follow each other.
+static void merge_runs(const edge *from, size_t middle, size_t end, edge *out) {
+    size_t a = 0, b = middle;
+    for (size_t i = 0; i < end; i++)
+        out[i] = b == end || (a < middle && from[a].at_ns <= from[b].at_ns) ? from[a++] : from[b++];
+}
+
+// Records come nearly in order, a stream's wholly so: what is in order is left so, and merged.
+static void sort(edge **edges, edge **scratch, size_t count) {
+    while (run_end(*edges, 0, count) < count) {
+        edge *const from = *edges;
+        for (size_t i = 0, end; i < count; i = end) {
+            const size_t middle = run_end(from, i, count);
+            end = middle < count ? run_end(from, middle, count) : count;
+            merge_runs(from + i, middle - i, end - i, *scratch + i);
+        }
+        *edges = *scratch, *scratch = from;
+    }
 }
 
 static int by_start(const void *left, const void *right) {
@@ -65,42 +95,44 @@ static int class_of(int64_t length_ns) {
     return k < PLB_GAP_CLASSES ? k : PLB_GAP_CLASSES - 1;
 }
 
-static void add_gap(plb_busy_sums *sums, int64_t start_ns, int64_t end_ns) {
+static int64_t length_of(const plb_gap *gap) {
+    return gap->end_ns - gap->start_ns;
+}
+
+static void add_gap(plb_timeline *t, int64_t start_ns, int64_t end_ns) {
+    plb_busy_sums *sums = t->sums;
     int64_t length_ns = end_ns - start_ns;
     if (length_ns <= 0) return;
     sums->gap_count[class_of(length_ns)]++;
     sums->gap_ns[class_of(length_ns)] += length_ns;
-    plb_gap *least = sums->longest;
-    for (int i = 1; i < PLB_GAP_LONGEST; i++)
-        if (sums->longest[i].end_ns - sums->longest[i].start_ns < least->end_ns - least->start_ns)
-            least = &sums->longest[i];
-    if (length_ns > least->end_ns - least->start_ns) *least = (plb_gap){start_ns, end_ns};
+    if (length_ns <= length_of(&sums->longest[t->least])) return;
+    sums->longest[t->least] = (plb_gap){start_ns, end_ns};
+    for (int i = 0; i < PLB_GAP_LONGEST; i++)
+        if (length_of(&sums->longest[i]) < length_of(&sums->longest[t->least])) t->least = i;
 }
 
 static void end_gap(plb_timeline *t, int64_t at_ns) {
     t->sums->last_ns = at_ns;
-    add_gap(t->sums, t->idle_since, at_ns);
+    add_gap(t, t->idle_since, at_ns);
     t->idle_since = 0;
-    for (unsigned i = 0; i < PLB_BUSY_MASKS >> PLB_BUSY_DEVICE_COUNT; i++) {
+    for (; t->idle_masks; t->idle_masks &= t->idle_masks - 1) {
+        const int i = __builtin_ctzll(t->idle_masks);
         t->sums->mask_ns[i << PLB_BUSY_DEVICE_COUNT] += t->idle_ns[i];
         t->idle_ns[i] = 0;
     }
 }
 
-static unsigned mask_of(const plb_timeline *t) {
-    unsigned mask = 0;
-    for (int i = 0; i < PLB_BUSY_COUNT; i++)
-        if (t->busy[i]) mask |= 1u << i;
-    return mask;
-}
-
 // The time from settled_ns to at_ns, during which `busy` did not change. Before the first work of
 // the device nothing counts: programs load for seconds before they touch it.
-static void pass_time(plb_timeline *t, unsigned mask, int64_t at_ns) {
+static void pass_time(plb_timeline *t, int64_t at_ns) {
     plb_busy_sums *sums = t->sums;
+    const unsigned mask = t->mask;
     int64_t length_ns = t->settled_ns ? at_ns - t->settled_ns : 0;
     if (length_ns > 0 && !(mask & PLB_BUSY_DEVICE)) {
-        if (t->idle_since) t->idle_ns[mask >> PLB_BUSY_DEVICE_COUNT] += length_ns;
+        if (t->idle_since) {
+            t->idle_ns[mask >> PLB_BUSY_DEVICE_COUNT] += length_ns;
+            t->idle_masks |= UINT64_C(1) << (mask >> PLB_BUSY_DEVICE_COUNT);
+        }
     } else if (length_ns > 0) {
         sums->last_ns = at_ns; // before its sum: a reader at any moment finds no more than the span
         sums->mask_ns[mask] += length_ns;
@@ -111,37 +143,52 @@ static void pass_time(plb_timeline *t, unsigned mask, int64_t at_ns) {
     if (at_ns > t->settled_ns) t->settled_ns = at_ns;
 }
 
-static void turn_edge(plb_timeline *t, const edge *e) {
-    unsigned before = mask_of(t);
-    pass_time(t, before, e->at_ns);
-    t->busy[e->what] += e->step;
-    if (!(1u << e->what & PLB_BUSY_DEVICE)) return;
-    unsigned after = mask_of(t);
-    if (!(before & PLB_BUSY_DEVICE) && after & PLB_BUSY_DEVICE) {
-        if (!t->sums->first_ns) t->sums->first_ns = t->sums->last_ns = e->at_ns;
-        if (t->idle_since) end_gap(t, e->at_ns);
-    } else if (before & PLB_BUSY_DEVICE && !(after & PLB_BUSY_DEVICE)) {
-        t->idle_since = e->at_ns;
+static void turn_begin(plb_timeline *t, const edge *e) {
+    const bool was_idle = !(t->mask & PLB_BUSY_DEVICE);
+    pass_time(t, e->at_ns);
+    t->busy[e->what]++;
+    t->mask |= 1u << e->what;
+    if (!was_idle || !(t->mask & PLB_BUSY_DEVICE)) return;
+    if (!t->sums->first_ns) t->sums->first_ns = t->sums->last_ns = e->at_ns;
+    if (t->idle_since) end_gap(t, e->at_ns);
+}
+
+static void turn_end(plb_timeline *t, const edge *e) {
+    const bool was_idle = !(t->mask & PLB_BUSY_DEVICE);
+    pass_time(t, e->at_ns);
+    if (--t->busy[e->what] == 0) t->mask &= ~(1u << e->what);
+    if (!was_idle && !(t->mask & PLB_BUSY_DEVICE)) t->idle_since = e->at_ns;
+}
+
+// Ends before begins at the same moment, so that work back to back never overlaps itself. No end
+// comes before its begin, so that they run out together or later.
+static void turn_all(plb_timeline *t, size_t count) {
+    const edge *begin = t->begins, *end = t->ends, *const last = end + count;
+    for (size_t left = count; left; left--, begin++) {
+        while (end->at_ns <= begin->at_ns) turn_end(t, end++);
+        turn_begin(t, begin);
     }
+    while (end < last) turn_end(t, end++);
 }
 
 // Adds up to `until_ns`. Spans that reach beyond stay, with what is left of them.
 static void sweep(plb_timeline *t, int64_t until_ns) {
-    size_t n = 0, kept = 0;
+    size_t n = 0, kept = 0; // spans that are added up, and that stay
     for (size_t i = 0; i < t->count; i++) {
         span s = t->waiting[i];
         if (s.start_ns < until_ns) {
             int64_t end_ns = s.end_ns < until_ns ? s.end_ns : until_ns;
-            t->edges[n++] = (edge){s.start_ns, (int16_t)s.what, 1};
-            t->edges[n++] = (edge){end_ns, (int16_t)s.what, -1};
+            t->begins[n] = (edge){s.start_ns, s.what};
+            t->ends[n++] = (edge){end_ns, s.what};
             if (s.end_ns <= until_ns) continue;
             s.start_ns = until_ns;
         }
         t->waiting[kept++] = s;
     }
-    qsort(t->edges, n, sizeof *t->edges, by_time);
-    for (size_t i = 0; i < n; i++) turn_edge(t, &t->edges[i]);
-    pass_time(t, mask_of(t), until_ns);
+    sort(&t->begins, &t->scratch, n);
+    sort(&t->ends, &t->scratch, n);
+    turn_all(t, n);
+    pass_time(t, until_ns);
     t->count = kept;
 }
 
