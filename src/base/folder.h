@@ -15,8 +15,8 @@ PLB_API bool plb_folder_exists(const char *path); // a folder, or a link to one
 // Makes the folder and those above it; fine if it is there already.
 PLB_API PLB_MUST_USE plb_status plb_folder_make(const char *path);
 
-// The value of XDG_DATA_HOME or XDG_CACHE_HOME; NULL if it is not set, empty, or relative, which the
-// XDG Base Directory Specification tells to ignore. Borrowed from the environment.
+// The value of XDG_DATA_HOME or XDG_CACHE_HOME; NULL if it is not set, empty, or relative, which
+// the XDG Base Directory Specification tells to ignore. Borrowed from the environment.
 PLB_API const char *plb_folder_of_xdg(const char *variable);
 
 // Where caches go, in `arena`: $XDG_CACHE_HOME/plumb, else ~/.cache/plumb, which need not be there.

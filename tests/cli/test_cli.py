@@ -164,7 +164,8 @@ def test_relative_xdg_folders_are_ignored():
     with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as folder:
         env = {"HOME": home, "XDG_DATA_HOME": "rel", "XDG_CACHE_HOME": "rel"}
         expect(plumb("runs", env=env, cwd=folder), 3, err=home)
-        run = plumb("verify", "lenet5", "--batch", "1", "--stack", "plumb-plan", env=env, cwd=folder)
+        run = plumb("verify", "lenet5", "--batch", "1", "--stack", "plumb-plan", env=env,
+                    cwd=folder)
         assert run.returncode == 0, run.stderr
         stack = pathlib.Path(home, ".local/share/plumb/stacks/mine/stack.json")
         stack.parent.mkdir(parents=True)
