@@ -12,6 +12,10 @@
 PLB_API PLB_MUST_USE plb_status plb_report_run(plb_store *store, const plb_run_row *run,
                                                plb_document **out);
 
+// Sentences of what makes every number of the run doubtful: others kept the machine busy, a quota
+// stopped it, the run did not end.
+PLB_API void plb_report_say_machine(const plb_run_row *run, plb_document *document);
+
 // Slower is bad, faster and the same are good.
 PLB_API plb_tone plb_verdict_tone(plb_verdict verdict);
 

@@ -188,7 +188,7 @@ static plb_status draw_host(teller *t) {
         PLB_TRY(add_bar(t, &t->item[i], &b));
     }
     if (!b.count) return PLB_OK;
-    const plb_figure_series series = {.name = "busy", .count = b.count, .y = b.y[0]};
+    const plb_figure_series series = {.name = "", .count = b.count, .y = b.y[0]};
     plb_section_figure(
         t->section,
         &(plb_figure){.kind = PLB_FIGURE_BARS,

@@ -184,9 +184,8 @@ static void say_outcomes(const plb_run_cases *all, plb_document *d) {
     }
 }
 
-// What was seen of the machine and makes every number above doubtful.
-static void say_machine(const plb_run_cases *all, plb_document *d) {
-    json_t *print = json_loads(all->run->fingerprint ? all->run->fingerprint : "{}", 0, NULL);
+void plb_report_say_machine(const plb_run_row *run, plb_document *d) {
+    json_t *print = json_loads(run->fingerprint ? run->fingerprint : "{}", 0, NULL);
     const json_t *state = json_object_get(print, "state");
     const double others = json_number_value(json_object_get(state, "others_cpus"));
     const double throttled = json_number_value(json_object_get(state, "quota_throttled"));
@@ -201,8 +200,8 @@ static void say_machine(const plb_run_cases *all, plb_document *d) {
                              "The quota of the control group held this machine back.");
     }
     json_decref(print);
-    if (strcmp(all->run->state, "done") != 0) {
-        plb_document_verdict(d, PLB_TONE_UNSURE, all->run->state,
+    if (strcmp(run->state, "done") != 0) {
+        plb_document_verdict(d, PLB_TONE_UNSURE, run->state,
                              "This run did not end; what it measured until then is shown.");
     }
 }
@@ -211,5 +210,5 @@ void plb_run_add_summary(const plb_run_cases *cases, plb_document *document) {
     say_comparisons(cases, document);
     say_proof(cases, document);
     say_outcomes(cases, document);
-    say_machine(cases, document);
+    plb_report_say_machine(cases->run, document);
 }

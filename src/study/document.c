@@ -113,6 +113,7 @@ static plb_status say_all(plb_store *store, const plb_results *r, plb_document *
     if (!count) return plb_fail(PLB_EMISSING, "no run %lld", (long long)r->study.run);
     say_head(&rows[0], r, d);
     plb_study_say_findings(r, d);
+    plb_report_say_machine(&rows[0], d);
     say_about(r, d);
     for (size_t i = 0; i < r->spec.part_count; i++) {
         const plb_study_part *part = &r->spec.parts[i];

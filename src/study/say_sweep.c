@@ -127,7 +127,7 @@ static void draw_bars(teller *t) {
         colours[i] = plb_stack_colour(item->stack);
     }
     const plb_figure_series series = {
-        .name = "samples", .count = n, .y = y, .low = low, .high = high, .label = labels};
+        .name = "", .count = n, .y = y, .low = low, .high = high, .label = labels};
     plb_section_figure(
         t->section,
         &(plb_figure){.kind = PLB_FIGURE_BARS,

@@ -67,6 +67,12 @@ static double efficiency(const teller *t, const plb_pool *pool) {
     return one ? seconds(one) / seconds(pool) / (double)pool->first->threads : NAN;
 }
 
+// Of an epoch: a last batch that is not whole is left out.
+static double trained_samples(const plb_result *item) {
+    double batch = (double)item->batch;
+    return floor(plb_result_number(item, "train_samples") / batch) * batch;
+}
+
 static void say_table(teller *t) {
     plb_table *table = plb_section_table(t->section, name_of(t, "results"),
                                          "Means over seeds; least and most beside them");
@@ -96,7 +102,7 @@ static void say_table(teller *t) {
         plb_table_number(table, time.mean);
         plb_table_number(table, time.low);
         plb_table_number(table, time.high);
-        plb_table_number(table, plb_result_number(p->first, "train_samples") / time.mean);
+        plb_table_number(table, trained_samples(p->first) / time.mean);
         plb_table_number(table, efficiency(t, p));
         plb_table_number(table, plb_pool_epoch(p, -1, "handover_s").mean);
         plb_table_number(table, plb_pool_epoch(p, -1, "train_loss").mean);
@@ -121,8 +127,7 @@ static void draw_times(teller *t) {
         names[i] = label_of(t, &t->pools[i]);
         colours[i] = plb_stack_colour(t->pools[i].first->stack);
     }
-    const plb_figure_series series = {
-        .name = "one epoch", .count = n, .y = y, .low = low, .high = high};
+    const plb_figure_series series = {.name = "", .count = n, .y = y, .low = low, .high = high};
     plb_section_figure(t->section,
                        &(plb_figure){.kind = PLB_FIGURE_BARS,
                                      .name = name_of(t, "times"),
@@ -357,7 +362,7 @@ void plb_study_say_training(const plb_results *r, const plb_study_part *part, pl
                     part->optimizer, part->lr, part->momentum, (long long)first->batch,
                     plb_result_epochs(first), plb_result_epochs(first) == 1 ? "" : "s");
     say_table(t);
-    draw_times(t);
+    if (t->count > 1) draw_times(t);
     if (plb_result_epochs(first) > 1) {
         draw_curves(t, "test_accuracy", "Accuracy, test", PLB_UNIT_SHARE, true);
         draw_curves(t, "test_accuracy", "Accuracy, test, by epoch", PLB_UNIT_SHARE, false);
