@@ -117,10 +117,10 @@ static plb_status say_all(plb_store *store, const plb_results *r, plb_document *
     say_about(r, d);
     for (size_t i = 0; i < r->spec.part_count; i++) {
         const plb_study_part *part = &r->spec.parts[i];
-        if (part->kind == PLB_PART_TRAIN)
-            plb_study_say_training(r, part, d);
-        else
+        if (part->kind == PLB_PART_SWEEP)
             plb_study_say_sweep(r, part, d);
+        else if (part->epochs) // 0: left out of the study
+            plb_study_say_training(r, part, d);
     }
     say_deviations(r, d);
     say_missing(r, d);
