@@ -112,8 +112,8 @@ static void cpu_threads(const finder *f) {
         double ratio = one / all;
         SAY(f, ratio > 1.05 ? REPRODUCED : REFUTED,
             "All threads beat one on the CPU (stated: 1.63 times, threads not named). %s: %lld "
-            "threads are %.2f times as fast as %lld (%.3g s and %.3g s the fastest epoch), %.0f %% of "
-            "what as many threads could give.",
+            "threads are %.2f times as fast as %lld (%.3g s and %.3g s the fastest epoch), %.0f %% "
+            "of what as many threads could give.",
             stacks[k], (long long)high, ratio, (long long)low, all, one,
             100 * ratio * (double)low / (double)high);
     }
