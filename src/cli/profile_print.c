@@ -13,6 +13,26 @@
 #include "probe/cost.h"
 #include "probe/energy.h"
 
+static void print_shares(const plb_breakdown *b) {
+    if (!b->span_ns) {
+        plb_print("  what it did when is unknown: the program ended before that was added up\n");
+        return;
+    }
+    plb_print("  active %.1f %%   copying to or from the host %.1f %%   idle %.1f %%\n",
+              100 * plb_profile_share(b->active_ns, b->span_ns),
+              100 * plb_profile_share(b->copying_ns, b->span_ns),
+              100 * plb_profile_share(b->idle_ns, b->span_ns));
+    plb_print("  (active: something ran, on however small a part of the device; of it, alone: "
+              "memsets %.1f %%, copies inside %.1f %%, communication %.1f %%)\n",
+              100 * plb_profile_share(b->memset_ns, b->span_ns),
+              100 * plb_profile_share(b->copy_inside_ns, b->span_ns),
+              100 * plb_profile_share(b->communication_ns, b->span_ns));
+    plb_print("  at once: kernels %.1f %%, kernel and copy %.1f %%, copies %.1f %%\n",
+              100 * plb_profile_share(b->kernels_overlap_ns, b->span_ns),
+              100 * plb_profile_share(b->kernel_copy_ns, b->span_ns),
+              100 * plb_profile_share(b->copies_overlap_ns, b->span_ns));
+}
+
 static void print_device(const plb_spool *s, int i) {
     const plb_spool_device *d = &s->device[i];
     plb_breakdown b;
@@ -20,19 +40,7 @@ static void print_device(const plb_spool *s, int i) {
     plb_print("\nDevice %d%s%s in %s (%d): %.1f ms from its first work to its last\n", i,
               d->name ? ", " : "", s->names + d->name, s->program, s->pid,
               plb_profile_ms(b.span_ns));
-    plb_print("  active %.1f %%   copying to or from the host %.1f %%   idle %.1f %%\n",
-              100 * plb_profile_share(b.active_ns, b.span_ns),
-              100 * plb_profile_share(b.copying_ns, b.span_ns),
-              100 * plb_profile_share(b.idle_ns, b.span_ns));
-    plb_print("  (active: something ran, on however small a part of the device; of it, alone: "
-              "memsets %.1f %%, copies inside %.1f %%, communication %.1f %%)\n",
-              100 * plb_profile_share(b.memset_ns, b.span_ns),
-              100 * plb_profile_share(b.copy_inside_ns, b.span_ns),
-              100 * plb_profile_share(b.communication_ns, b.span_ns));
-    plb_print("  at once: kernels %.1f %%, kernel and copy %.1f %%, copies %.1f %%\n",
-              100 * plb_profile_share(b.kernels_overlap_ns, b.span_ns),
-              100 * plb_profile_share(b.kernel_copy_ns, b.span_ns),
-              100 * plb_profile_share(b.copies_overlap_ns, b.span_ns));
+    print_shares(&b);
     plb_print("  %" PRId64 " kernels, %" PRId64 " memsets", d->kernels, d->memsets);
     if (d->graph_launches) plb_print(", %" PRId64 " graphs, seen as wholes", d->graph_launches);
     if (d->allocations)
@@ -205,9 +213,16 @@ static void print_host(const plb_command_result *c, int top) {
 }
 
 // Of the time that processors worked for the program, by where they were in it.
-static void print_functions(const plb_sampled *s, int top) {
+static void print_functions(const plb_sampled *s, const plb_command_result *c, int top) {
     char name[80];
+    const double told_s = (double)(s->samples * s->period_ns) / 1e9;
+    const double used_s = plb_profile_seconds(c->use.ru_utime) +
+                          (s->kernel_too ? plb_profile_seconds(c->use.ru_stime) : 0);
     if (s->reason[0]) plb_print("  functions are unknown: %s\n", s->reason);
+    if (!s->reason[0] && told_s < .8 * used_s - .05)
+        plb_print("  %.3f s on processors are in no sample: threads that end before the first, of "
+                  "%.0f ms\n",
+                  used_s - told_s, (double)s->period_ns / 1e6);
     if (!s->samples) return;
     plb_print(
         "  in functions, from %" PRId64 " samples, one after every %.0f ms on a processor%s\n"
@@ -362,7 +377,7 @@ void plb_profile_print(const plb_profile_report *r) {
         print_ranges(r);
     print_advice(p);
     if (r->run) print_host(r->run, r->top);
-    if (r->sampled) print_functions(r->sampled, r->top);
+    if (r->sampled && r->run) print_functions(r->sampled, r->run, r->top);
     print_steps(r);
     if (r->run) print_cards(r->run);
     if (!p->counteds) print_probe(r);

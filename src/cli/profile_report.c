@@ -76,7 +76,9 @@ bool plb_profile_empty(const plb_profile_report *r, char *why, size_t why_bytes)
             return true;
         }
     const bool windowed = r->words && strstr(r->words, "program,");
-    if (!p->processes)
+    if (!p->processes && r->run && r->run->started && r->run->error_text[0])
+        snprintf(why, why_bytes, "%s", r->run->error_text);
+    else if (!p->processes)
         snprintf(why, why_bytes,
                  "the program loaded no CUDA driver: if it should have, see what "
                  "`plumb doctor` says of the device; if not, --host-only");

@@ -17,6 +17,7 @@
 #include "base/core/strbuf.h"
 #include "probe/cards.h"
 #include "probe/counters.h"
+#include "probe/obstacle.h"
 
 // False when there is no memory for it.
 static bool preload(const char *library) {
@@ -167,6 +168,8 @@ static plb_status run(const plb_command_options *o, char *const *argv, const sig
     plb_cards_close(cards, out);
     if (!out->started)
         snprintf(out->error_text, sizeof out->error_text, "%s: %s", argv[0], strerror(code));
+    else if (o->library)
+        plb_obstacle_find(argv[0], out->error_text, sizeof out->error_text);
     return PLB_OK;
 }
 

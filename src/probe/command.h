@@ -64,8 +64,9 @@ typedef struct plb_command_counter {
 } plb_command_counter;
 
 typedef struct plb_command_result {
-    bool started;              // false: `error_text` says why the program never ran
-    int exit_code;             // as a shell gives it: 128 + n after signal n
+    bool started;  // false: `error_text` says why the program never ran; true: what kept the probe
+                   // out of it, or ""
+    int exit_code; // as a shell gives it: 128 + n after signal n
     int64_t wall_ns, begin_ns; // begin on CLOCK_MONOTONIC
     struct rusage use;         // of the program and the children that it waited for
     plb_command_thread thread[PLB_COMMAND_THREADS];

@@ -16,11 +16,11 @@ plb_status plb_spool_create(const char *path, plb_spool **out) {
     *out = NULL;
     PLB_TRY(plb_mapped_new(path, sizeof(plb_spool), &map));
     plb_spool *spool = map;
-    spool->magic = PLB_SPOOL_MAGIC;
     spool->version = PLB_SPOOL_VERSION;
     spool->size_bytes = sizeof *spool;
     spool->pid = (int32_t)getpid();
     spool->name_bytes = 1;
+    __atomic_store_n(&spool->magic, PLB_SPOOL_MAGIC, __ATOMIC_RELEASE); // whole from here on
     *out = spool;
     return PLB_OK;
 }
@@ -45,8 +45,9 @@ uint32_t plb_spool_add_name(plb_spool *spool, const char *name) {
 }
 
 void plb_spool_add_times(plb_spool_times *t, int64_t length_ns) {
-    if (!t->calls || length_ns < t->min_ns) t->min_ns = length_ns;
     if (length_ns > t->max_ns) t->max_ns = length_ns;
+    __atomic_signal_fence(__ATOMIC_RELEASE); // a kill in between leaves no least above the most
+    if (!t->calls || length_ns < t->min_ns) t->min_ns = length_ns;
     t->calls++; // before the time, so that a reader at any moment finds no time without calls
     t->total_ns += length_ns;
 }
@@ -60,6 +61,8 @@ plb_status plb_spool_read(const char *path, plb_spool **out) {
     plb_status status = PLB_OK;
     if (fstat(fd, &info)) {
         status = plb_fail_errno("%s", path);
+    } else if (!info.st_size) {
+        status = plb_fail(PLB_EINVAL, "%s: the process ended while the probe came up in it", path);
     } else if (info.st_size != (off_t)sizeof(plb_spool)) {
         status = plb_fail(PLB_EINVAL, "%s: expected %zu bytes of a probe's file, found %" PRId64,
                           path, sizeof(plb_spool), (int64_t)info.st_size);
@@ -157,6 +160,8 @@ plb_status plb_spool_check(const plb_spool *s, size_t size_bytes, const char *pl
     if (size_bytes < sizeof *s)
         return plb_fail(PLB_EINVAL, "%s: expected %zu bytes of a probe's file, found %zu", place,
                         sizeof *s, size_bytes);
+    if (!s->magic)
+        return plb_fail(PLB_EINVAL, "%s: the process ended while the probe came up in it", place);
     if (s->magic != PLB_SPOOL_MAGIC) return plb_fail(PLB_EINVAL, "%s: not a probe's file", place);
     if (s->version != PLB_SPOOL_VERSION || s->size_bytes != sizeof *s)
         return plb_fail(PLB_EINVAL, "%s: expected version %d of a probe's file, found %" PRIu32,

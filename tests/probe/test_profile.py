@@ -406,6 +406,41 @@ def test_a_full_disk_is_told():
     assert found["devices"][0]["launches"] == 1000000 and not found["complete"]
 
 
+def test_a_program_that_can_have_no_probe_says_so():
+    with tempfile.TemporaryDirectory() as folder:
+        source, program = folder + "/static.c", folder + "/static"
+        pathlib.Path(source).write_text("int main(void) { return 7; }\n")
+        made = subprocess.run([os.environ.get("CC", "cc"), "-static", "-o", program, source],
+                              capture_output=True, check=False)
+        if made.returncode:
+            print("not tested: nothing can be linked statically here")
+            return
+        found, _ = profile("", command=[program], code=7)
+        assert found["empty_reason"] == (f"{program} is linked statically: nothing can be loaded "
+                                         "into it; programs that it starts can have the probe")
+
+
+def test_killed_at_any_moment():
+    """Whenever it is killed, the report is whole and says that the profile is not."""
+    for delay in (0, .003, .01, .05):
+        with tempfile.TemporaryDirectory() as folder:
+            report = folder + "/report.json"
+            done = subprocess.run(
+                [PLUMB, "profile", "--json", "--output", report, "--", "timeout", "--foreground",
+                 "-s", "KILL", str(delay or 1e-6), GUEST, "flood=100000000"],
+                env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
+            assert done.returncode == 137 and not done.stderr, done
+            found = json.load(open(report))
+        reason = found["incomplete_reason"] or found["empty_reason"]
+        # It had begun, was about to, or had not come so far as to load its libraries.
+        assert any(words in reason for words in ("ended without leaving", "came up in it",
+                                                 "loaded no CUDA driver")), reason
+        for device in found["devices"]:
+            # Shares are added up seconds after the work, of which little is left here.
+            shares = device["active"] + device["move"] + device["idle"]
+            assert abs(shares - (device["span_ms"] > 0)) < 1e-9, (shares, device["span_ms"])
+
+
 def main():
     passed = failed = 0
     for name, test in sorted(globals().items()):
