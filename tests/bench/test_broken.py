@@ -10,7 +10,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from stacks import PLUMB, Place, check, finish  # noqa: E402
+from stacks import PLUMB, Place, check, finish, judged  # noqa: E402
 
 WAYS = {
     "crash": ("crash", "signal 11"),
@@ -36,6 +36,9 @@ WAYS = {
     "types": ("protocol", "samples"),
     "noise": ("ok", None),
 }
+# What is no worker at all, and one of ours: the suite goes on.
+OTHERS = {"bad-json": ("crash", "stack.json"), "no-program": ("crash", "No such file"),
+          "plumb-plan": ("ok", None)}
 COMMON = ("--batch", "8", "--threads", "1", "--time", "0.1", "--starts", "1", "--no-lock")
 
 
@@ -62,30 +65,32 @@ def wait_for(condition, seconds):
     return condition()
 
 
+def judge(name, case):
+    """What must hold of a case: pairs of a condition and what to say if it does not."""
+    outcome, words = WAYS.get(name) or OTHERS[name]
+    reason = case["reason"] or ""
+    yield (case["outcome"] == outcome and (not words or words in reason),
+           f"{name}: {case['outcome']}, {case['reason']}")
+    yield ((case["median_ms"] is not None) == (outcome == "ok"), f"{name}: has a time")
+
+
 def test_ways():
     place = Place()
     place.add_script("broken_stack.py", *WAYS)
     place.add("bad-json", text="{\"protocol\": 1,")
     place.add("no-program", "/nowhere/python")
-    names = list(WAYS) + ["bad-json", "no-program", "plumb-plan"]
-    status, document, err = place.run("bench", "mnist_cnn", "--stack", ",".join(names),
-                                      "--timeout", "2.5", "--memory-limit", "120M", *COMMON)
-    check(status == 6, f"exit status {status}: {err[-2000:]}")
-    cases = {case["stack"]: case for case in document["cases"]}
-    check(list(cases) == names, "every stack has a case")
-    for name, (outcome, words) in WAYS.items():
-        case = cases[name]
-        found = f"{name}: {case['outcome']}, {case['reason']}"
-        check(case["outcome"] == outcome and (not words or words in (case["reason"] or "")), found)
-        check((case["median_ms"] is not None) == (outcome == "ok"), f"{name}: has a time")
+
+    def bench(names, attempt):  # one that neighbours disturbed may take longer
+        status, document, err = place.run("bench", "mnist_cnn", "--stack", ",".join(names),
+                                          "--timeout", str(2.5 * 3**attempt), "--memory-limit",
+                                          "120M", *COMMON)
+        if attempt == 0:
+            check(status == 6, f"exit status {status}: {err[-2000:]}")
+        return {case["stack"]: case for case in document["cases"]} if document else {}
+
+    cases = judged([*WAYS, *OTHERS], bench, judge)
     check(cases["refuses"]["kind"] == "export", "kind of a refusal")
     check("assertion" in cases["crash"]["log"], f"log of a crash: {cases['crash']['log']}")
-    check(cases["bad-json"]["outcome"] == "crash" and "stack.json" in cases["bad-json"]["reason"],
-          f"bad-json: {cases['bad-json']['reason']}")
-    check(cases["no-program"]["outcome"] == "crash" and
-          "No such file" in cases["no-program"]["reason"],
-          f"no-program: {cases['no-program']['reason']}")
-    check(cases["plumb-plan"]["outcome"] == "ok", "the suite goes on")
     check(wait_for(lambda: not processes("sleep 987654"), 3), "a hung worker's child lives on")
     check(not processes(place.stacks) and not processes("broken_stack"), "a worker lives on")
 
