@@ -67,7 +67,7 @@ static const plb_flag flags[] = {
     {FLAG("output", FILE, output), .value = "FILE",
      .help = "write the report there, away from what the program prints"},
     {FLAG("functions", INT, function_ms), .value = "MS", .max = 1000, .fallback = "10",
-     .help = "of processor time between two samples of where it is; 0: none"},
+     .help = "of processor time between samples; 0: none"},
     {FLAG("host-only", SWITCH, host_only), .help = "do not put the probe into the program"},
     {FLAG("strict", SWITCH, strict),
      .help = "exit with 6 when the profile is incomplete, or of no device"},
