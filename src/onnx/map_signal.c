@@ -101,6 +101,7 @@ static plb_value waves(const plb_onnx_node *n, const transform *t, int64_t lengt
 // The transform of x[…, in, 1 or 2] along its last axis but one: [..., out, 2].
 static plb_value fourier(const plb_onnx_node *n, plb_value x, const transform *t, int64_t length) {
     plb_graph *g = n->graph;
+    if (plb_graph_status(g)) return PLB_NONE; // then x has no shape
     plb_type type = plb_value_type(g, x);
     plb_shape flat = type.shape, wide;
     int rank = type.shape.rank;
