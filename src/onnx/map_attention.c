@@ -10,8 +10,8 @@
 // `heads` heads in the last of three axes.
 static plb_status check_heads(const plb_onnx_node *n, int i, int64_t heads) {
     plb_shape s = plb_onnx_type(n, i).shape;
-    if (!plb_onnx_given_in(n, i)) return PLB_OK;
     if (heads < 1) return plb_fail(PLB_EINVAL, "no numbers of heads");
+    if (!plb_onnx_given_in(n, i)) return PLB_OK;
     if (s.rank == 3 && s.dim[2] % heads == 0) return PLB_OK;
     if (s.rank != 3) return plb_onnx_rank(n, i, 3, 3);
     return plb_fail(PLB_EINVAL, "input %d: %lld heads do not divide an extent of %lld", i,
@@ -50,6 +50,10 @@ typedef struct heads {
 } heads;
 
 static plb_status check_attention(const plb_onnx_node *n) {
+    for (int i = 0; i < 3; i++) {
+        if (plb_onnx_given_in(n, i)) continue;
+        return plb_fail(PLB_EINVAL, "expected queries, keys and values, found no input %d", i);
+    }
     PLB_TRY(plb_onnx_rank(n, 0, 3, 4));
     int rank = plb_onnx_type(n, 0).shape.rank;
     for (int i = 1; i < 3; i++) PLB_TRY(plb_onnx_rank(n, i, rank, rank));
