@@ -76,8 +76,7 @@ static plb_status launch(plb_client *c) {
                                          .message_fd = pair[1],
                                          .in_fd = in_fd,
                                          .out_fd = c->out.fd,
-                                         .log_fd = c->log_fd,
-                                         .memory_limit_bytes = c->options.memory_limit_bytes};
+                                         .log_fd = c->log_fd};
     PLB_TRY_OUT(plb_process_start(&options, &c->process));
     c->message_fd = pair[0], pair[0] = -1;
     plb_lines_open(&c->lines, c->message_fd);
@@ -180,23 +179,12 @@ static void cut_log(const plb_client *c) {
 }
 
 // ---------------------------------------------------------------------------- waiting
-// The kernel killed it or a child of it at the limit.
-static plb_status fail_starved(plb_client *c) {
-    plb_process_stop(&c->process);
-    return plb_failure_set(&c->failure, PLB_OUTCOME_OOM,
-                           "the kernel stopped the worker for its memory, allowed are %" PRId64
-                           " MiB (--memory-limit)",
-                           c->options.memory_limit_bytes >> 20);
-}
-
 static plb_status fail_ended(plb_client *c) {
     char how[128], line[400];
-    if (plb_cgroup_ran_out(&c->process.cgroup)) return fail_starved(c);
     plb_process_describe_end(&c->process, how, sizeof how);
     last_log_line(c, line, sizeof line);
-    bool killed =
-        WIFSIGNALED(c->process.wait_status) && WTERMSIG(c->process.wait_status) == SIGKILL;
-    bool starved = killed && c->options.memory_limit_bytes &&
+    bool starved = WIFSIGNALED(c->process.wait_status) &&
+                   WTERMSIG(c->process.wait_status) == SIGKILL && c->options.memory_limit_bytes &&
                    c->peak_rss_bytes > c->options.memory_limit_bytes / 2;
     return plb_failure_set(
         &c->failure, starved ? PLB_OUTCOME_OOM : PLB_OUTCOME_CRASH, "the worker %s%s%s%s", how,
@@ -206,7 +194,7 @@ static plb_status fail_ended(plb_client *c) {
 // Everything but the answer: has it ended, has it taken too much, does the user want to stop?
 static plb_status look(plb_client *c) {
     plb_process_look(&c->process);
-    if (c->process.ended || plb_cgroup_ran_out(&c->process.cgroup)) return fail_ended(c);
+    if (c->process.ended) return fail_ended(c);
     if (c->options.interrupted && c->options.interrupted(c->options.context)) {
         plb_process_stop(&c->process);
         return plb_fail(PLB_ECANCELLED, "interrupted");

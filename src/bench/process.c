@@ -20,7 +20,7 @@
 
 // What the keeper writes. Pipes deliver it whole.
 typedef struct news {
-    enum { NEWS_STARTED = 1, NEWS_FORK_FAILED, NEWS_EXEC_FAILED, NEWS_ENDED } what;
+    enum { NEWS_STARTED = 1, NEWS_EXEC_FAILED, NEWS_ENDED } what;
     int value; // pid, errno, wait status
 } news;
 
@@ -73,15 +73,7 @@ static bool reap(pid_t worker, int *out_status) {
     return false;
 }
 
-// The group goes when nobody can ask it anything any more.
-static _Noreturn void end_keeping(pid_t worker, struct pollfd *kept, const plb_cgroup *cgroup) {
-    kill_everything(worker);
-    while (cgroup->folder[0] && poll(kept, 1, -1) < 0 && errno == EINTR) continue;
-    plb_cgroup_remove(cgroup);
-    _exit(0);
-}
-
-static _Noreturn void keep(pid_t worker, int keep_fd, int news_fd, const plb_cgroup *cgroup) {
+static _Noreturn void keep(pid_t worker, int keep_fd, int news_fd) {
     int status = 0, pid_fd = (int)syscall(SYS_pidfd_open, worker, 0);
     struct pollfd p[2] = {{.fd = keep_fd, .events = POLLIN}, {.fd = pid_fd, .events = POLLIN}};
     tell(news_fd, NEWS_STARTED, worker);
@@ -95,14 +87,14 @@ static _Noreturn void keep(pid_t worker, int keep_fd, int news_fd, const plb_cgr
             break;
         }
     }
-    end_keeping(worker, &p[0], cgroup);
+    kill_everything(worker);
+    _exit(0);
 }
 
 // ---------------------------------------------------------------------------- the worker
 typedef struct launch {
     const plb_process_options *options;
     char **environment;
-    const plb_cgroup *cgroup;
     int null_fd, keep_fd, news_fd; // keep_fd: the end that the keeper reads
 } launch;
 
@@ -121,7 +113,6 @@ static _Noreturn void become_worker(const launch *l, pid_t keeper) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != keeper) _exit(127); // it died before that
     setsid();
-    plb_cgroup_enter(l->cgroup);
     place_descriptors(l);
     syscall(SYS_close_range, 6u, (unsigned)(news_fd - 1), 0u);
     syscall(SYS_close_range, (unsigned)(news_fd + 1), ~0u, 0u);
@@ -147,7 +138,7 @@ static _Noreturn void become_keeper(const launch *l) {
     pid_t worker = fork();
     if (worker == 0) become_worker(l, me);
     if (worker < 0) {
-        tell(l->news_fd, NEWS_FORK_FAILED, errno);
+        tell(l->news_fd, NEWS_EXEC_FAILED, errno);
         _exit(1);
     }
     // Only the two pipes: nobody else's descriptors may live on in here.
@@ -158,7 +149,7 @@ static _Noreturn void become_keeper(const launch *l) {
         syscall(SYS_close_range, (unsigned)(keep_fd + 1), (unsigned)(news_fd - 1), 0u);
     }
     syscall(SYS_close_range, (unsigned)(news_fd + 1), ~0u, 0u);
-    keep(worker, keep_fd, news_fd, l->cgroup);
+    keep(worker, keep_fd, news_fd);
 }
 
 // ---------------------------------------------------------------------------- our side
@@ -192,22 +183,15 @@ static void close_pair(int *pair) {
     }
 }
 
-static ssize_t hear(const plb_process *p, news *n) {
-    ssize_t got;
-    do {
-        got = read(p->news_fd, n, sizeof *n);
-    } while (got < 0 && errno == EINTR);
-    return got;
-}
-
-// Waits for the worker's pid. That its command cannot be started may be heard before.
+// Waits for the first news: the worker's pid.
 static plb_status hear_start(plb_process *p) {
     news n;
+    ssize_t got;
     do {
-        if (hear(p, &n) != sizeof n) return plb_fail(PLB_EBROKEN, "a worker's keeper has died");
-        if (n.what == NEWS_EXEC_FAILED) p->exec_errno = n.value;
-    } while (n.what == NEWS_EXEC_FAILED);
-    if (n.what == NEWS_FORK_FAILED) {
+        got = read(p->news_fd, &n, sizeof n);
+    } while (got < 0 && errno == EINTR);
+    if (got != sizeof n) return plb_fail(PLB_EBROKEN, "a worker's keeper has died");
+    if (n.what == NEWS_EXEC_FAILED) {
         errno = n.value;
         return plb_fail_errno("cannot start a worker");
     }
@@ -218,7 +202,7 @@ static plb_status hear_start(plb_process *p) {
 
 plb_status plb_process_start(const plb_process_options *options, plb_process *out) {
     int keep_pipe[2] = {-1, -1}, news_pipe[2] = {-1, -1};
-    launch l = {.options = options, .null_fd = -1, .cgroup = &out->cgroup};
+    launch l = {.options = options, .null_fd = -1};
     plb_status status = PLB_OK;
     *out = (plb_process){.keep_fd = -1, .news_fd = -1};
     l.environment = merge_environment(options->environment);
@@ -229,9 +213,6 @@ plb_status plb_process_start(const plb_process_options *options, plb_process *ou
         goto out;
     }
     l.keep_fd = keep_pipe[0], l.news_fd = news_pipe[1];
-    if (options->memory_limit_bytes > 0) {
-        plb_cgroup_make(options->memory_limit_bytes, &out->cgroup); // or none
-    }
     out->keeper = fork();
     if (out->keeper == 0) {
         close(keep_pipe[1]), close(news_pipe[0]);
@@ -286,8 +267,6 @@ void plb_process_stop(plb_process *p) {
         if (WIFSIGNALED(status) && p->worker) kill(-p->worker, SIGKILL);
         if (p->news_fd >= 0) close(p->news_fd);
     }
-    plb_cgroup_remove(&p->cgroup); // of a keeper that could not
-    p->cgroup.folder[0] = '\0';
     p->keeper = p->worker = 0, p->keep_fd = p->news_fd = -1;
 }
 

@@ -13,7 +13,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "bench/cgroup.h"
 #include "plumb/status.h"
 
 typedef struct plb_process_options {
@@ -21,7 +20,6 @@ typedef struct plb_process_options {
     const char *folder;             // to run in; NULL: here
     const char *const *environment; // "NAME=value" added to ours, ends in NULL; may be NULL
     int message_fd, in_fd, out_fd, log_fd; // become 3, 4, 5, and 1 with 2
-    int64_t memory_limit_bytes;            // held by the kernel where it lets us; 0: none
 } plb_process_options;
 
 typedef struct plb_process {
@@ -29,9 +27,8 @@ typedef struct plb_process {
     int keep_fd;          // closing it ends everything
     int news_fd;          // the keeper tells what became of the worker
     bool ended, paused;
-    int wait_status;   // of the worker, when ended, as waitpid gives it
-    plb_cgroup cgroup; // with the memory limit, if one could be made
-    int exec_errno;    // why the command could not be started; 0: it was
+    int wait_status; // of the worker, when ended, as waitpid gives it
+    int exec_errno;  // why the command could not be started; 0: it was
 } plb_process;
 
 PLB_API PLB_MUST_USE plb_status plb_process_start(const plb_process_options *options,
