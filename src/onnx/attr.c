@@ -43,7 +43,8 @@ const Onnx__AttributeProto *plb_onnx_attr(const plb_onnx_node *n, const char *na
 
 // What an older schema drops (a function's defaults) would change results: refused.
 static plb_status check_reference(const plb_onnx_node *n, const Onnx__AttributeProto *a) {
-    if (!a->ref_attr_name || !*a->ref_attr_name || plb_onnx_attr(n, a->name)) return PLB_OK;
+    if (!a->ref_attr_name || !*a->ref_attr_name || plb_onnx_attr(n, plb_onnx_string(a->name)))
+        return PLB_OK;
     const plb_onnx_scope *scope = n->scope;
     while (scope && !scope->caller) scope = scope->outer ? scope->outer : scope->around;
     for (size_t i = 0; scope && i < scope->function->n_attribute; i++) {
