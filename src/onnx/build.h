@@ -136,8 +136,10 @@ static inline plb_type plb_onnx_type(const plb_onnx_node *n, int i) {
 // them cannot overflow.
 PLB_MUST_USE plb_status plb_onnx_bounded(const char *what, const int64_t *values, int n,
                                          int64_t low);
-// PLB_EINVAL unless input i, where it is given, has a rank of low to high.
+// PLB_EINVAL unless input i is given and has a rank of low to high.
 PLB_MUST_USE plb_status plb_onnx_rank(const plb_onnx_node *n, int i, int low, int high);
+// The same of an input that may be absent.
+PLB_MUST_USE plb_status plb_onnx_optional_rank(const plb_onnx_node *n, int i, int low, int high);
 // An axis that may be negative, made one of 0…rank - 1.
 PLB_MUST_USE plb_status plb_onnx_axis(int64_t axis, int rank, int *out);
 // `n` axes as a bit set.

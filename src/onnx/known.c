@@ -99,11 +99,16 @@ plb_status plb_onnx_bounded(const char *what, const int64_t *values, int n, int6
 
 plb_status plb_onnx_rank(const plb_onnx_node *n, int i, int low, int high) {
     int rank = plb_onnx_type(n, i).shape.rank;
-    if (!plb_onnx_given_in(n, i) || (rank >= low && rank <= high)) return PLB_OK;
+    if (!plb_onnx_given_in(n, i)) return plb_fail(PLB_EINVAL, "input %d is missing", i);
+    if (rank >= low && rank <= high) return PLB_OK;
     if (low == high) {
         return plb_fail(PLB_EINVAL, "input %d: expected rank %d, found %d", i, low, rank);
     }
     return plb_fail(PLB_EINVAL, "input %d: expected rank %d to %d, found %d", i, low, high, rank);
+}
+
+plb_status plb_onnx_optional_rank(const plb_onnx_node *n, int i, int low, int high) {
+    return plb_onnx_given_in(n, i) ? plb_onnx_rank(n, i, low, high) : PLB_OK;
 }
 
 plb_status plb_onnx_axis(int64_t axis, int rank, int *out) {

@@ -50,16 +50,12 @@ typedef struct heads {
 } heads;
 
 static plb_status check_attention(const plb_onnx_node *n) {
-    for (int i = 0; i < 3; i++) {
-        if (plb_onnx_given_in(n, i)) continue;
-        return plb_fail(PLB_EINVAL, "expected queries, keys and values, found no input %d", i);
-    }
     PLB_TRY(plb_onnx_rank(n, 0, 3, 4));
     int rank = plb_onnx_type(n, 0).shape.rank;
     for (int i = 1; i < 3; i++) PLB_TRY(plb_onnx_rank(n, i, rank, rank));
-    PLB_TRY(plb_onnx_rank(n, 3, 0, 4));                             // the mask
-    for (int i = 4; i < 6; i++) PLB_TRY(plb_onnx_rank(n, i, 4, 4)); // the past
-    PLB_TRY(plb_onnx_rank(n, 6, 0, 1));                             // counts of valid keys
+    PLB_TRY(plb_onnx_optional_rank(n, 3, 0, 4));                             // the mask
+    for (int i = 4; i < 6; i++) PLB_TRY(plb_onnx_optional_rank(n, i, 4, 4)); // the past
+    PLB_TRY(plb_onnx_optional_rank(n, 6, 0, 1));                             // counts of valid keys
     if (plb_onnx_given_in(n, 4) == plb_onnx_given_in(n, 5)) return PLB_OK;
     return plb_fail(PLB_EINVAL, "past keys and past values go together");
 }
@@ -225,7 +221,7 @@ static plb_status check_rotary(const plb_onnx_node *n) {
     int rank = plb_onnx_given_in(n, 3) ? 2 : 3;
     PLB_TRY(plb_onnx_rank(n, 0, 3, 4));
     for (int i = 1; i < 3; i++) PLB_TRY(plb_onnx_rank(n, i, rank, rank));
-    PLB_TRY(plb_onnx_rank(n, 3, 2, 2));
+    PLB_TRY(plb_onnx_optional_rank(n, 3, 2, 2));
     if (plb_onnx_type(n, 0).shape.rank == 4) return PLB_OK;
     return check_heads(n, 0, plb_onnx_int(n, "num_heads", 0));
 }
@@ -240,7 +236,7 @@ static plb_status turned_features(const plb_onnx_node *n, int64_t size, int64_t 
     }
     for (int i = 1; i < 3; i++) {
         plb_shape s = plb_onnx_type(n, i).shape;
-        if (!plb_onnx_given_in(n, i) || s.dim[s.rank - 1] >= *out / 2) continue;
+        if (s.dim[s.rank - 1] >= *out / 2) continue;
         return plb_fail(PLB_EINVAL, "input %d: %lld angles for %lld features", i,
                         (long long)s.dim[s.rank - 1], (long long)*out);
     }
@@ -288,7 +284,7 @@ plb_status plb_onnx_map_swiglu(plb_onnx_node *n) {
 plb_status plb_onnx_map_causal_conv(plb_onnx_node *n) {
     plb_graph *g = n->graph;
     for (int i = 0; i < 2; i++) PLB_TRY(plb_onnx_rank(n, i, 3, 3));
-    PLB_TRY(plb_onnx_rank(n, 3, 3, 3));
+    PLB_TRY(plb_onnx_optional_rank(n, 3, 3, 3));
     plb_shape x = plb_onnx_type(n, 0).shape, w = plb_onnx_type(n, 1).shape;
     int64_t past = w.dim[2] - 1;
     plb_value all = n->in[0];
@@ -346,7 +342,8 @@ static plb_status read_linear(const plb_onnx_node *n, linear_attention *a) {
     for (int i = 0; i < 6; i++) {
         if (i != 3) PLB_TRY(check_heads(n, i, i ? kv_heads : q_heads));
     }
-    PLB_TRY(plb_onnx_rank(n, 3, 4, 4));
+    for (int i = 0; i < 3; i++) PLB_TRY(plb_onnx_rank(n, i, 3, 3));
+    PLB_TRY(plb_onnx_optional_rank(n, 3, 4, 4));
     *a = (linear_attention){.q = precise_heads(n, 0, q_heads),
                             .k = precise_heads(n, 1, kv_heads),
                             .v = precise_heads(n, 2, kv_heads),
