@@ -191,8 +191,7 @@ static plb_status fail_ended(plb_client *c) {
         starved ? ", probably for lack of memory" : "", line[0] ? "; its log ends: " : "", line);
 }
 
-// Everything but the answer: has it ended, has it taken too much, does the user want to stop?
-static plb_status look(plb_client *c) {
+plb_status plb_client_look(plb_client *c) {
     plb_process_look(&c->process);
     if (c->process.ended) return fail_ended(c);
     if (c->options.interrupted && c->options.interrupted(c->options.context)) {
@@ -238,7 +237,7 @@ static plb_status wait_line(plb_client *c, const char *type, double limit_s, cha
         if (status) return status;
         if (event == PLB_LINES_LINE) return PLB_OK;
         if (event == PLB_LINES_END) return fail_closed(c);
-        PLB_TRY(look(c));
+        PLB_TRY(plb_client_look(c));
         if (plb_now_ns() < until) continue;
         plb_process_stop(&c->process);
         return plb_failure_set(&c->failure, PLB_OUTCOME_TIMEOUT, "%s: no answer in %.4g s", type,

@@ -64,6 +64,9 @@ PLB_API plb_client plb_client_absent(const plb_stack *stack, json_t *hello);
 // must be `expected`; *answer, unless NULL, is yours to json_decref. PLB_ECANCELLED: interrupted.
 PLB_API PLB_MUST_USE plb_status plb_client_ask(plb_client *client, json_t *request, double limit_s,
                                                const char *expected, json_t **answer);
+// Everything but an answer: has the worker ended, has it taken too much memory, does the user want
+// to stop? Asking looks too, while it waits.
+PLB_API PLB_MUST_USE plb_status plb_client_look(plb_client *client);
 // Says bye, if that is still possible, and ends everything. Zeroed and stopped clients are legal.
 PLB_API void plb_client_stop(plb_client *client);
 

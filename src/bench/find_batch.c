@@ -50,17 +50,6 @@ static plb_status check_planned(finder *f, plb_batch_trial *trial) {
     return too_large(f, "its plan takes", trial->bytes);
 }
 
-// A trial may be over before anybody looked how large its worker was.
-static plb_status check_resident(finder *f, plb_batch_trial *trial) {
-    const int64_t limit = f->b->options.memory_limit_bytes;
-    trial->bytes = plb_usage_tree_rss(f->client.process.worker);
-    if (trial->bytes <= limit) return PLB_OK;
-    return plb_failure_set(&f->client.failure, PLB_OUTCOME_OOM,
-                           "the worker had %" PRId64 " MiB resident, allowed are %" PRId64
-                           " MiB (--memory-limit)",
-                           trial->bytes >> 20, limit >> 20);
-}
-
 static plb_status take_block(finder *f, int64_t n, double *least) {
     plb_block block;
     const plb_block_request request = {.n = n,
@@ -104,7 +93,9 @@ static plb_status run_trial(finder *f, const plb_facts *facts, plb_batches *batc
     PLB_TRY(plb_load_send(&f->client, &load, &ignored));
     PLB_TRY(check_planned(f, trial));
     PLB_TRY(time_iterations(f, &trial->iteration_ns));
-    return f->c->stack->folder ? check_resident(f, trial) : PLB_OK;
+    PLB_TRY(plb_client_look(&f->client)); // it may be over before anybody did
+    if (f->c->stack->folder) trial->bytes = plb_usage_tree_rss(f->client.process.worker);
+    return PLB_OK;
 }
 
 // Batches of two slots, in the pool and in shared memory.
