@@ -213,7 +213,9 @@ static void judge_tensor(const judge *j, const plb_reference_entry *e, const plb
     }
     double error = plb_result_error(kind, e->value, found, base, floor);
     j->proof->compared[kind]++;
-    note(j->proof, e->name, error, limit);
+    char name[80];
+    snprintf(name, sizeof name, "loss of step %d", (int)e->batch + 1);
+    note(j->proof, kind == PLB_RESULT_LOSS ? name : e->name, error, limit);
 }
 
 static plb_status judge_entry(const judge *j, const plb_reference_entry *e, const json_t *tensors) {
