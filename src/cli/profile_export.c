@@ -142,65 +142,55 @@ static void put_devices(writer *w, const plb_profile *p) {
         }
 }
 
+// How often, and how long: in all, at least, at most, and of all rows.
+static void put_spans(writer *w, row r, int64_t calls, int64_t total_ns, int64_t min_ns,
+                      int64_t max_ns, int64_t all_ns) {
+    r.number[CALLS] = (double)calls;
+    r.number[TOTAL_MS] = plb_profile_ms(total_ns);
+    r.number[MIN_MS] = plb_profile_ms(min_ns);
+    r.number[MAX_MS] = plb_profile_ms(max_ns);
+    r.number[SHARE] = plb_profile_share(total_ns, all_ns);
+    put(w, &r);
+}
+
+enum { SPANS = HAS(CALLS) | HAS(TOTAL_MS) | HAS(MIN_MS) | HAS(MAX_MS) | HAS(SHARE) };
+
 static void put_kernels(writer *w, const plb_profile *p) {
     int64_t all_ns = 0;
-    begin(w, "kernel", "class",
-          HAS(CALLS) | HAS(TOTAL_MS) | HAS(MIN_MS) | HAS(MAX_MS) | HAS(SHARE));
+    begin(w, "kernel", "class", SPANS);
     for (int i = 0; i < p->kernels; i++) all_ns += p->kernel[i].total_ns;
     for (int i = 0; i < p->kernels; i++) {
         const plb_profile_kernel *k = &p->kernel[i];
-        row r = new_row(k->device, k->name, k->class);
-        r.number[CALLS] = (double)k->calls;
-        r.number[TOTAL_MS] = plb_profile_ms(k->total_ns);
-        r.number[MIN_MS] = plb_profile_ms(k->min_ns);
-        r.number[MAX_MS] = plb_profile_ms(k->max_ns);
-        r.number[SHARE] = plb_profile_share(k->total_ns, all_ns);
-        put(w, &r);
+        put_spans(w, new_row(k->device, k->name, k->class), k->calls, k->total_ns, k->min_ns,
+                  k->max_ns, all_ns);
     }
 }
 
 static void put_named(writer *w, const char *table, const plb_profile_named *named, int count) {
     int64_t all_ns = 0;
-    begin(w, table, NULL, HAS(CALLS) | HAS(TOTAL_MS) | HAS(MIN_MS) | HAS(MAX_MS) | HAS(SHARE));
+    begin(w, table, NULL, SPANS);
     for (int i = 0; i < count; i++) all_ns += named[i].total_ns;
     for (int i = 0; i < count; i++) {
-        row r = new_row(-1, named[i].name, NULL);
-        r.number[CALLS] = (double)named[i].calls;
-        r.number[TOTAL_MS] = plb_profile_ms(named[i].total_ns);
-        r.number[MIN_MS] = plb_profile_ms(named[i].min_ns);
-        r.number[MAX_MS] = plb_profile_ms(named[i].max_ns);
-        r.number[SHARE] = plb_profile_share(named[i].total_ns, all_ns);
-        put(w, &r);
+        const plb_profile_named *one = &named[i];
+        put_spans(w, new_row(-1, one->name, NULL), one->calls, one->total_ns, one->min_ns,
+                  one->max_ns, all_ns);
     }
 }
 
-static void put_size(writer *w, int device, int kind, int pinned, int k, const plb_spool_size *s) {
-    static const char *const names[PLB_COPY_COUNT] = {"to the device",   "to the host",
-                                                      "inside a device", "between devices",
-                                                      "on the host",     "other"};
-    char detail[64];
-    snprintf(detail, sizeof detail, "%sfrom %" PRId64 " B",
-             kind > PLB_COPY_OUT ? ""
-             : pinned            ? "pinned, "
-                                 : "pageable, ",
-             INT64_C(1) << k);
-    row r = new_row(device, names[kind], detail);
-    r.number[CALLS] = (double)s->calls;
-    r.number[BYTES] = (double)s->bytes;
-    r.number[TOTAL_MS] = plb_profile_ms(s->total_ns);
-    put(w, &r);
-}
-
 static void put_copies(writer *w, const plb_profile *p) {
+    plb_profile_copies at = {0};
+    char detail[64];
     begin(w, "copies", "sizes", HAS(CALLS) | HAS(BYTES) | HAS(TOTAL_MS));
-    for (int i = 0; i < p->processes; i++)
-        for (int d = 0; d < PLB_SPOOL_DEVICES; d++)
-            for (int kind = 0; kind < PLB_COPY_COUNT; kind++)
-                for (int pinned = 0; pinned < 2; pinned++)
-                    for (int k = 0; k < PLB_SPOOL_SIZES; k++) {
-                        const plb_spool_size *s = &p->process[i]->device[d].copies[kind][pinned][k];
-                        if (s->calls) put_size(w, d, kind, pinned, k, s);
-                    }
+    while (plb_profile_next_copies(p, &at)) {
+        const char *memory = plb_profile_host_memory(&at);
+        snprintf(detail, sizeof detail, "%s%sfrom %" PRId64 " B", memory, *memory ? ", " : "",
+                 INT64_C(1) << at.size);
+        row r = new_row(at.device, plb_profile_direction(at.direction), detail);
+        r.number[CALLS] = (double)at.sums->calls;
+        r.number[BYTES] = (double)at.sums->bytes;
+        r.number[TOTAL_MS] = plb_profile_ms(at.sums->total_ns);
+        put(w, &r);
+    }
 }
 
 // By name, with what they have inside and without.

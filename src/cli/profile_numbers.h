@@ -30,6 +30,18 @@ static inline double plb_profile_seconds(struct timeval t) {
     return (double)t.tv_sec + (double)t.tv_usec / 1e6;
 }
 
+// Copies of one direction, kind of memory and class of sizes, of one device of one process.
+typedef struct plb_profile_copies {
+    int process, device, direction, pinned, size;
+    const plb_spool_size *sums; // of copies from 2^size bytes on
+} plb_profile_copies;
+
+// The next ones that were made, after `at`, which begins as zeros; false behind the last.
+bool plb_profile_next_copies(const plb_profile *profile, plb_profile_copies *at);
+const char *plb_profile_direction(int direction); // "to the device", …; static
+// "pinned", "pageable", or "" where the host has no part in it; static.
+const char *plb_profile_host_memory(const plb_profile_copies *copies);
+
 // Why records were lost, by plb_lost; static.
 const char *plb_profile_lost_name(int reason);
 

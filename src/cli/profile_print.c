@@ -141,32 +141,20 @@ static void print_operators(const plb_profile_report *r) {
     plb_arena_free(arena);
 }
 
-static const char *const copy_names[PLB_COPY_COUNT] = {
-    "to the device", "to the host", "inside a device", "between devices", "on the host", "other"};
-
 static void print_copies(const plb_profile *p) {
-    bool begun = false;
-    for (int i = 0; i < p->processes; i++)
-        for (int d = 0; d < PLB_SPOOL_DEVICES; d++)
-            for (int kind = 0; kind < PLB_COPY_COUNT; kind++)
-                for (int pinned = 0; pinned < 2; pinned++)
-                    for (int k = 0; k < PLB_SPOOL_SIZES; k++) {
-                        const plb_spool_size *s = &p->process[i]->device[d].copies[kind][pinned][k];
-                        if (!s->calls) continue;
-                        if (!begun)
-                            plb_print("\n%9s%10s%12s%9s  %s\n", "calls", "total ms", "bytes",
-                                      "GB/s", "copies, by size");
-                        begun = true;
-                        plb_print("%9" PRId64 "%10.3f%12s%9.2f  device %d, %s%s, from %s\n",
-                                  s->calls, plb_profile_ms(s->total_ns),
-                                  plb_show_bytes((double)s->bytes).text,
-                                  s->total_ns ? (double)s->bytes / (double)s->total_ns : 0, d,
-                                  copy_names[kind],
-                                  kind > PLB_COPY_OUT ? ""
-                                  : pinned            ? ", pinned"
-                                                      : ", pageable",
-                                  plb_show_bytes((double)(INT64_C(1) << k)).text);
-                    }
+    plb_profile_copies at = {0};
+    for (bool begun = false; plb_profile_next_copies(p, &at); begun = true) {
+        const plb_spool_size *s = at.sums;
+        const char *memory = plb_profile_host_memory(&at);
+        if (!begun)
+            plb_print("\n%9s%10s%12s%9s  %s\n", "calls", "total ms", "bytes", "GB/s",
+                      "copies, by size");
+        plb_print("%9" PRId64 "%10.3f%12s%9.2f  device %d, %s%s%s, from %s\n", s->calls,
+                  plb_profile_ms(s->total_ns), plb_show_bytes((double)s->bytes).text,
+                  s->total_ns ? (double)s->bytes / (double)s->total_ns : 0, at.device,
+                  plb_profile_direction(at.direction), *memory ? ", " : "", memory,
+                  plb_show_bytes((double)(INT64_C(1) << at.size)).text);
+    }
 }
 
 static void print_advice(const plb_profile *p) {

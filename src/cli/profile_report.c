@@ -15,6 +15,39 @@ const char *plb_profile_lost_name(int reason) {
     return names[reason];
 }
 
+const char *plb_profile_direction(int direction) {
+    static const char *const names[PLB_COPY_COUNT] = {"to the device",   "to the host",
+                                                      "inside a device", "between devices",
+                                                      "on the host",     "other"};
+    return names[direction];
+}
+
+const char *plb_profile_host_memory(const plb_profile_copies *copies) {
+    if (copies->direction > PLB_COPY_OUT) return "";
+    return copies->pinned ? "pinned" : "pageable";
+}
+
+// One place on, the sizes first; false behind the last.
+static bool step(const plb_profile *p, plb_profile_copies *at) {
+    int *const digit[] = {&at->size, &at->pinned, &at->direction, &at->device};
+    static const int extent[] = {PLB_SPOOL_SIZES, 2, PLB_COPY_COUNT, PLB_SPOOL_DEVICES};
+    for (int i = 0; i < 4; i++) {
+        if (++*digit[i] < extent[i]) return true;
+        *digit[i] = 0;
+    }
+    return ++at->process < p->processes;
+}
+
+bool plb_profile_next_copies(const plb_profile *p, plb_profile_copies *at) {
+    bool there = at->sums ? step(p, at) : p->processes > 0;
+    for (; there; there = step(p, at)) {
+        const plb_spool_device *d = &p->process[at->process]->device[at->device];
+        at->sums = &d->copies[at->direction][at->pinned][at->size];
+        if (at->sums->calls) return true;
+    }
+    return false;
+}
+
 bool plb_profile_incomplete(const plb_profile_report *r, char *why, size_t why_bytes) {
     const plb_profile *p = r->profile;
     if (p->problems) {

@@ -77,6 +77,23 @@ static plb_profile_report report_of(const plb_profile_view *v, const plb_profile
                                 .group = v->flags->group};
 }
 
+// What the folder holds, read; closed also after a failure.
+typedef struct opened {
+    plb_kernel_classes *classes;
+    plb_profile *profile;
+} opened;
+
+static plb_status open_profile(const plb_profile_view *v, opened *o) {
+    *o = (opened){0};
+    PLB_TRY(plb_kernel_classes_new(v->flags->classes, &o->classes));
+    return plb_profile_read(v->folder, o->classes, &o->profile);
+}
+
+static void close_profile(opened *o) {
+    plb_profile_free(o->profile);
+    plb_kernel_classes_free(o->classes);
+}
+
 static plb_status show(const plb_profile_view *v, const plb_call *call, plb_profile *profile,
                        char *why, size_t why_bytes) {
     const plb_profile_report report = report_of(v, profile);
@@ -91,17 +108,14 @@ static plb_status show(const plb_profile_view *v, const plb_call *call, plb_prof
 
 plb_status plb_profile_tell(const plb_profile_view *v,
                             void (*teller)(const plb_profile_report *report)) {
-    plb_kernel_classes *classes = NULL;
-    plb_profile *profile = NULL;
-    plb_status status = plb_kernel_classes_new(v->flags->classes, &classes);
-    if (!status) status = plb_profile_read(v->folder, classes, &profile);
+    opened o;
+    plb_status status = open_profile(v, &o);
     if (!status) {
-        const plb_profile_report report = report_of(v, profile);
-        plb_profile_sort(profile, order_of(v->flags->sort));
+        const plb_profile_report report = report_of(v, o.profile);
+        plb_profile_sort(o.profile, order_of(v->flags->sort));
         teller(&report);
     }
-    plb_profile_free(profile);
-    plb_kernel_classes_free(classes);
+    close_profile(&o);
     return status;
 }
 
@@ -124,30 +138,24 @@ plb_status plb_profile_extract(const plb_store_profile *profile, const char *fol
 
 plb_status plb_profile_show(const plb_profile_view *v, const plb_call *call, char *why,
                             size_t why_bytes) {
-    plb_kernel_classes *classes = NULL;
-    plb_profile *profile = NULL;
-    plb_status status = plb_kernel_classes_new(v->flags->classes, &classes);
-    if (!status) status = plb_profile_read(v->folder, classes, &profile);
-    if (!status) status = show(v, call, profile, why, why_bytes);
-    plb_profile_free(profile);
-    plb_kernel_classes_free(classes);
+    opened o;
+    plb_status status = open_profile(v, &o);
+    if (!status) status = show(v, call, o.profile, why, why_bytes);
+    close_profile(&o);
     return status;
 }
 
 plb_status plb_profile_document_text(const plb_profile_view *v, plb_json *out) {
-    plb_kernel_classes *classes = NULL;
-    plb_profile *profile = NULL;
+    opened o;
     *out = (plb_json){0};
-    plb_status status = plb_kernel_classes_new(v->flags->classes, &classes);
-    if (!status) status = plb_profile_read(v->folder, classes, &profile);
+    plb_status status = open_profile(v, &o);
     if (!status) {
-        const plb_profile_report report = report_of(v, profile);
+        const plb_profile_report report = report_of(v, o.profile);
         plb_cli_json_begin(out, "profile", 1);
         plb_profile_json(&report, out);
         plb_json_end(out);
         status = plb_json_status(out);
     }
-    plb_profile_free(profile);
-    plb_kernel_classes_free(classes);
+    close_profile(&o);
     return status;
 }

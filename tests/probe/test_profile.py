@@ -59,6 +59,20 @@ def test_known_times():
     assert found["ranges"] == [] and found["complete"] and found["lost"]["records"] == 0
 
 
+def test_copies_in_text_and_tables():
+    with tempfile.TemporaryDirectory() as folder:
+        saved = f"{folder}/known"
+        profile("known", "--save", saved)
+        told = {form: subprocess.run([PLUMB, *words, saved], check=True, capture_output=True,
+                                     text=True).stdout
+                for form, words in (("csv", ("export", "--format", "csv")), ("text", ("trace",)))}
+    rows = [line for line in told["csv"].splitlines() if line.startswith("copies,")]
+    assert rows == ['copies,0,to the device,"pinned, from 1048576 B",1,1048576,15,,,,,,',
+                    'copies,0,to the host,"pageable, from 8 B",1,12,10,,,,,,'], rows
+    assert "device 0, to the device, pinned, from 1.00 MiB" in told["text"], told["text"]
+    assert "device 0, to the host, pageable, from 8 B" in told["text"], told["text"]
+
+
 def test_calls_on_request():
     found, _ = profile("known", "--api")
     near(found["devices"][0]["idle_ms"]["launching"], 1)
