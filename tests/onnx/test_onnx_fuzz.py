@@ -23,7 +23,7 @@ def main():
     if not shutil.which("clang"):
         return skipped("no clang")
     for words in (["cmake", "-G", "Ninja", "-S", ".", "-B", BUILD, "-DCMAKE_BUILD_TYPE=Check",
-                   "-DCMAKE_C_COMPILER=clang", "-DPLB_FUZZ=ON", "-DPLUMB_CUDA=off"],
+                   "-DCMAKE_C_COMPILER=clang", "-DPLB_FUZZ=ON", "-DPLB_CUDA=off"],
                   ["cmake", "--build", BUILD, "--target", "fuzz_onnx"]):
         run = subprocess.run(words, capture_output=True, text=True, check=False)
         if run.returncode and "no target" in (run.stdout + run.stderr).lower():

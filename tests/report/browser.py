@@ -100,6 +100,16 @@ class Browser:
         self.events.clear()
         self.width = width
         assert "errorText" not in self.send("Page.navigate", url=address)
+        self.wait_for_load()
+
+    def follow(self, selector):
+        """Click on a link and wait for the page that it leads to. The click comes after the answer
+        to the command: a command in flight while the page goes away fails."""
+        self.events.clear()
+        self.run(f"setTimeout(() => document.querySelector({json.dumps(selector)}).click())")
+        self.wait_for_load()
+
+    def wait_for_load(self):
         while not any(e.get("method") == "Page.loadEventFired" for e in self.events):
             self.note(self.message())
 
