@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/core/status.h"
+#include "base/core/utf8.h"
 #include "base/folder.h"
 #include "plumb/version.h"
 
@@ -76,15 +77,33 @@ plb_output_name plb_facts_output_name(const plb_facts *facts, int k) {
     return name;
 }
 
-// Cases and caches know a file by its own name and by what is in it.
+// Cases and caches know a file by its own name and by what is in it. 40 bytes of the name at most,
+// whole characters; what cannot be shown or would have to be escaped is an underscore.
 static void name_file(plb_facts *facts) {
-    const char *slash = strrchr(facts->file, '/'), *name = slash ? slash + 1 : facts->file;
-    char short_name[48];
-    snprintf(short_name, sizeof short_name, "%.40s", name);
-    for (char *c = short_name; *c; c++) {
-        if (*c < ' ' || *c == '"' || *c == '\\' || *c == 127) *c = '_';
+    const char *slash = strrchr(facts->file, '/'), *at = slash ? slash + 1 : facts->file;
+    char name[41];
+    size_t size = 0;
+    while (*at) {
+        size_t length = plb_utf8_length(at);
+        bool plain = length > 1 || (length == 1 && (unsigned char)*at >= ' ' && *at != 127 &&
+                                    *at != '"' && *at != '\\');
+        if (!length) length = 1;
+        if (size + length >= sizeof name) break;
+        memcpy(name + size, plain ? at : "_", plain ? length : 1);
+        size += plain ? length : 1;
+        at += length;
     }
-    snprintf(facts->model, sizeof facts->model, "%s#%.8s", short_name, facts->graph);
+    name[size] = 0;
+    snprintf(facts->model, sizeof facts->model, "%s#%.8s", name, facts->graph);
+}
+
+static bool is_utf8(const char *text) {
+    while (*text) {
+        size_t length = plb_utf8_length(text);
+        if (!length) return false;
+        text += length;
+    }
+    return true;
 }
 
 static plb_status make_request(const plb_facts_request *r, plb_facts *out, json_t **request) {
@@ -96,6 +115,10 @@ static plb_status make_request(const plb_facts_request *r, plb_facts *out, json_
         return plb_fail(PLB_EINVAL,
                         "%s: --batch and --size are the zoo's; --dim NAME=N gives the "
                         "extents of a file",
+                        r->model);
+    }
+    if (file && !is_utf8(out->file)) {
+        return plb_fail(PLB_EINVAL, "%s: workers are told paths in UTF-8, and this one is not",
                         r->model);
     }
     if (!file && r->dims) {

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -120,7 +121,9 @@ static plb_status open_path(const char *path, bool create, plb_store **out) {
         PLB_TRY(plb_store_default_path(standard, sizeof standard));
         path = standard;
     }
-    if (!create && access(path, F_OK) != 0) {
+    // An empty file is none yet either; opened, it would become one.
+    struct stat found;
+    if (!create && (stat(path, &found) != 0 || (S_ISREG(found.st_mode) && found.st_size == 0))) {
         return plb_fail(PLB_EMISSING, "%s: no store there yet; `plumb bench` makes it", path);
     }
     if (create) PLB_TRY(make_folder_of(path));

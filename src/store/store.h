@@ -30,7 +30,8 @@ PLB_API PLB_MUST_USE plb_status plb_store_default_path(char *path, size_t size);
 // Opens the file, made with its folder if it is not there; NULL: the default one. An older
 // schema is brought up to date.
 PLB_API PLB_MUST_USE plb_status plb_store_open(const char *path, plb_store **out);
-// The same, but PLB_EMISSING if there is no such file; works where writing is not permitted.
+// The same, but PLB_EMISSING if there is no such file or an empty one; works where writing is not
+// permitted.
 PLB_API PLB_MUST_USE plb_status plb_store_open_existing(const char *path, plb_store **out);
 PLB_API void plb_store_close(plb_store *store); // NULL is legal
 PLB_API const char *plb_store_path(const plb_store *store);

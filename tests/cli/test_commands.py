@@ -464,6 +464,21 @@ def test_flags_that_would_do_nothing_are_refused():
         expect_refusal(plumb("models", file, "--dim", "btach=2"), "no input has an extent")
 
 
+def test_names_of_files_in_the_bench():
+    with Folder() as f:
+        made = plumb("export-onnx", "mnist_cnn", "-o", f.path / "m.onnx")
+        if made.returncode == 3:
+            raise Skip("this build has no ONNX")
+        for name, shown in (("ä.onnx", "ä.onnx#"), ('a"\\\n.onnx', "a___.onnx#"),
+                            ("名" * 30 + ".onnx", "名" * 13 + "#")):
+            shutil.copy(f.path / "m.onnx", f.path / name)
+            run = plumb("verify", f.path / name, "--stack", "plumb-plan", "--no-lock")
+            assert run.returncode == 0 and shown in run.stdout + run.stderr, run
+        odd = os.fsencode(f.path) + b"/\xff.onnx"
+        shutil.copy(f.path / "m.onnx", odd)
+        expect_refusal(plumb("bench", os.fsdecode(odd), "--stack", "plumb-plan"), "paths in UTF-8")
+
+
 def write_npy(path, shape, values):
     header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
     header += " " * (-(len(header) + 11) % 64) + "\n"

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/core/alloc.h"
@@ -382,6 +383,11 @@ static void test_other_files(void) {
     place_make(&p);
     CHECK_FAILS(PLB_EMISSING, "no store there", plb_store_open_existing(p.path, &store));
     FILE *file = fopen(p.path, "w");
+    if (file) fclose(file);
+    CHECK_FAILS(PLB_EMISSING, "no store there", plb_store_open_existing(p.path, &store));
+    struct stat found;
+    CHECK(stat(p.path, &found) == 0 && found.st_size == 0);
+    file = fopen(p.path, "w");
     for (int i = 0; file && i < 200; i++) fputs("not a database at all\n", file);
     if (file) fclose(file);
     CHECK_FAILS(PLB_EINVAL, "not a database", plb_store_open(p.path, &store));
