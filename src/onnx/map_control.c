@@ -324,11 +324,11 @@ plb_status plb_onnx_map_scan(plb_onnx_node *n) {
     capture captured = {0};
     plb_value scanned[PLB_ONNX_MAX_OUT];
     PLB_TRY(body_of(n, "body", &c.body[0]));
-    int64_t n_scanned = plb_onnx_int(n, "num_scan_inputs", 0);
-    int carried = n->n_in - (int)n_scanned, all = (int)c.body[0]->n_output;
-    if (n_scanned < 1 || n_scanned > PLB_ONNX_MAX_OUT || carried < 0 || all < carried ||
-        all > PLB_MAX_OUTPUTS) {
-        return plb_onnx_refuse("%lld scanned inputs of %d", (long long)n_scanned, n->n_in);
+    int64_t given = plb_onnx_int(n, "num_scan_inputs", 0);
+    int n_scanned = given >= 1 && given <= PLB_ONNX_MAX_OUT ? (int)given : n->n_in + 1;
+    int carried = n->n_in - n_scanned, all = (int)c.body[0]->n_output;
+    if (carried < 0 || all < carried || all > PLB_MAX_OUTPUTS) {
+        return plb_onnx_refuse("%lld scanned inputs of %d", (long long)given, n->n_in);
     }
     for (int i = 0; i < n_scanned; i++) {
         int axis;
@@ -340,12 +340,12 @@ plb_status plb_onnx_map_scan(plb_onnx_node *n) {
     }
     PLB_TRY(capture_body(n->scope, c.body[0], &captured, 0));
     c.captured = &captured;
-    c.leading = carried + (int)n_scanned;
+    c.leading = carried + n_scanned;
     plb_scan_spec spec = {.carried = n->in,
                           .scanned = scanned,
                           .captures = captured.value,
                           .n_carried = carried,
-                          .n_scanned = (int)n_scanned,
+                          .n_scanned = n_scanned,
                           .n_captures = captured.n,
                           .n_stacks = all - carried,
                           .body = first_region,
