@@ -143,12 +143,23 @@ void plb_split(plb_graph *graph, plb_value x, int axis, int n, const int64_t *ex
     plb_shape shape = plb_value_shape(graph, x);
     int a = plb_axis_of(graph, "split", axis, shape.rank);
     if (a < 0) return;
-    int64_t sum = 0;
-    for (int i = 0; i < n; i++) sum += extents ? extents[i] : shape.dim[a] / n;
-    if (sum != shape.dim[a]) {
-        plb_graph_fail(graph,
-                       plb_fail(PLB_EINVAL, "split: %d parts of %lld in all, the extent is %lld", n,
-                                (long long)sum, (long long)shape.dim[a]));
+    // Each part against what is left: a sum of hostile extents would overflow.
+    int64_t left = shape.dim[a];
+    for (int i = 0; i < n; i++) {
+        int64_t part = extents ? extents[i] : shape.dim[a] / n;
+        if (part < 0 || part > left) {
+            plb_graph_fail(graph,
+                           plb_fail(PLB_EINVAL,
+                                    "split: part %d is %lld, of the extent %lld "
+                                    "%lld are left",
+                                    i, (long long)part, (long long)shape.dim[a], (long long)left));
+            return;
+        }
+        left -= part;
+    }
+    if (left) {
+        plb_graph_fail(graph, plb_fail(PLB_EINVAL, "split: %d parts leave %lld of the extent %lld",
+                                       n, (long long)left, (long long)shape.dim[a]));
         return;
     }
     int64_t begin = 0;
