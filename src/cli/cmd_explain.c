@@ -56,21 +56,28 @@ static const plb_flag flags[] = {
     {FLAG("plot", SWITCH, plot), .help = "print it with figures as plots"},
 };
 
+static bool trains(const explain_flags *f) {
+    return strcmp(f->task, "train") == 0;
+}
+
+static plb_status choose_step(const explain_flags *f, plb_step_options *step) {
+    PLB_TRY(plb_step_options_for("sgd", step));
+    step->sgd.momentum = 0.9;
+    if (f->autocast && strcmp(f->autocast, "f16") == 0) step->loss_scale = 65536; // as `train` does
+    return PLB_OK;
+}
+
 static plb_status build(plb_model *model, const explain_flags *f, const char *name,
-                        plb_graph **out) {
+                        const plb_step_options *step, plb_graph **out) {
     const plb_zoo_options zoo = {.batch = f->batch, .size = f->size, .classes = f->classes};
-    if (strcmp(f->task, "infer") == 0) {
+    if (!trains(f)) {
         PLB_TRY(plb_zoo_build_infer(model, name, &zoo));
         *out = plb_model_find_program(model, "infer");
         return PLB_OK;
     }
-    plb_step_options step;
     plb_value loss;
-    PLB_TRY(plb_step_options_for("sgd", &step));
-    step.sgd.momentum = 0.9;
-    if (f->autocast && strcmp(f->autocast, "f16") == 0) step.loss_scale = 65536; // as `train` does
     PLB_TRY(plb_zoo_build_train(model, name, &zoo, out, &loss));
-    return plb_train_step(*out, loss, &step);
+    return plb_train_step(*out, loss, step);
 }
 
 static int64_t count_parameters(const plb_model *model) {
@@ -102,18 +109,22 @@ static plb_status fill_inputs(plb_explained *e, int64_t classes) {
 
 static plb_status build_any(plb_onnx_model *m, const explain_flags *f, const char *name) {
     const plb_zoo_info *info;
-    const char *of_zoo = f->batch ? "batch" : f->size ? "size" : f->classes ? "classes" : NULL;
+    const char *of_zoo = f->size ? "size" : f->classes ? "classes" : NULL;
+    plb_step_options step;
+    if (f->batch && !trains(f)) of_zoo = "batch";
     PLB_TRY(plb_cli_onnx_check(name, of_zoo, f->dim));
-    if (plb_cli_is_onnx(name)) return plb_explain_file(name, f->task, f->dim, m);
+    PLB_TRY(choose_step(f, &step));
+    if (plb_cli_is_onnx(name))
+        return plb_explain_file(name, f->dim, f->batch, trains(f) ? &step : NULL, m);
     PLB_TRY(plb_zoo_find(name, &info));
     m->model = plb_model_new();
     if (!m->model) return plb_fail(PLB_ENOMEM, "out of memory for a model");
-    return build(m->model, f, name, &m->graph);
+    return build(m->model, f, name, &step, &m->graph);
 }
 
 static plb_status fill_any(plb_explained *e, const plb_onnx_model *m, const explain_flags *f) {
     const plb_zoo_info *info;
-    if (m->file) return plb_explain_fill_file(e->plan, m->graph, f->dim);
+    if (m->file) return plb_explain_fill_file(e->plan, m->graph, f->dim, trains(f));
     PLB_TRY(plb_zoo_find(e->model, &info));
     return fill_inputs(e, f->classes ? f->classes : info->classes);
 }

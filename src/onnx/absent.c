@@ -108,6 +108,17 @@ plb_status plb_onnx_build_learning(const plb_onnx *file, const plb_onnx_learning
     return absent();
 }
 
+plb_status plb_onnx_learning_of(const plb_onnx *file, int64_t batch, plb_onnx_learning *out) {
+    (void)file, (void)batch;
+    *out = (plb_onnx_learning){0};
+    return absent();
+}
+
+int64_t plb_onnx_learning_classes(const plb_graph *graph) {
+    (void)graph;
+    return 0;
+}
+
 plb_status plb_onnx_write_trained(const plb_onnx *file, plb_model *model, const char *path,
                                   bool external, plb_onnx_written *out) {
     (void)file, (void)model, (void)path, (void)external;

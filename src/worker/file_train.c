@@ -7,50 +7,14 @@
 
 #include "base/core/hash.h"
 #include "base/core/status.h"
-#include "engine/graph/graph.h"
 #include "plumb/weights.h"
 #include "worker/session.h"
-
-enum { FILE_BATCH = 32 }; // where the file and the request leave it open
-
-// What the input of floats asks for: pictures, or, with another rank, one row of numbers a sample.
-static plb_status shape_input(const plb_onnx_input_info *info, int64_t batch,
-                              plb_onnx_learning *out) {
-    const plb_shape *s = &info->shape;
-    if (!info->ranked || s->rank < 2) {
-        return plb_fail(PLB_EUNSUPPORTED, "input %s: expected batches of at least two axes",
-                        info->name);
-    }
-    if (s->dim[0] > 0 && !batch) out->batch = s->dim[0];
-    out->channels = out->height = out->width = 1;
-    for (int i = 1; i < s->rank; i++) {
-        if (s->dim[i] > 0) continue;
-        return plb_fail(PLB_EUNSUPPORTED, "input %s: extent %d is open: training needs it given",
-                        info->name, i);
-    }
-    for (int i = 1; i < s->rank; i++) out->width *= s->dim[i];
-    if (s->rank != 4) return PLB_OK;
-    bool last = s->dim[1] > 4 && s->dim[3] <= 4; // channels
-    out->channels = s->dim[last ? 3 : 1];
-    out->height = s->dim[last ? 1 : 2], out->width = s->dim[last ? 2 : 3];
-    return PLB_OK;
-}
-
-static plb_status learning_of(const plb_onnx *file, int64_t batch, plb_onnx_learning *out) {
-    *out = (plb_onnx_learning){.batch = batch ? batch : FILE_BATCH, .classes = 2};
-    for (int i = 0; i < plb_onnx_input_count(file); i++) {
-        plb_onnx_input_info info;
-        PLB_TRY(plb_onnx_input(file, i, &info));
-        if (plb_dtype_is_float(info.dtype)) return shape_input(&info, batch, out);
-    }
-    return plb_fail(PLB_EUNSUPPORTED, "expected an input of floats");
-}
 
 plb_status plb_worker_file_step(const plb_worker_job *job, const char *program,
                                 const plb_step_options *step, plb_graph **out) {
     plb_onnx_learning learning;
     plb_value loss = PLB_NONE;
-    PLB_TRY(learning_of(job->file, job->zoo.batch, &learning));
+    PLB_TRY(plb_onnx_learning_of(job->file, job->zoo.batch, &learning));
     PLB_TRY(plb_model_program(job->model, program, out));
     PLB_TRY(plb_onnx_build_learning(job->file, &learning, *out, &loss));
     if (plb_onnx_needs_interp(*out)) {
@@ -64,17 +28,6 @@ plb_status plb_worker_file_step(const plb_worker_job *job, const char *program,
 }
 
 // ---------------------------------------------------------------------------- description
-// As many classes as there are scores: what the count of right answers takes the largest of.
-static int64_t classes_of(const plb_graph *g) {
-    int64_t classes = 2;
-    for (int i = 0; i < g->n_nodes; i++) {
-        if (g->nodes[i].op != PLB_OP_arg_max) continue;
-        const plb_shape scores = plb_value_shape(g, g->nodes[i].in[0]);
-        if (scores.rank == 2) classes = scores.dim[1];
-    }
-    return classes;
-}
-
 static void describe_input(plb_json *reply, const plb_graph *g, int index, int64_t classes) {
     const char *name;
     plb_type type;
@@ -108,8 +61,8 @@ plb_status plb_worker_file_describe_training(plb_worker_session *s, plb_worker_j
     PLB_TRY(plb_worker_product_depth(graph, &depth));
     snprintf(hash, sizeof hash, "%016" PRIx64, plb_worker_file_hash(graph, PLB_HASH_SEED));
     plb_onnx_learning learning;
-    PLB_TRY(learning_of(job->file, job->zoo.batch, &learning));
-    const int64_t classes = classes_of(graph);
+    PLB_TRY(plb_onnx_learning_of(job->file, job->zoo.batch, &learning));
+    const int64_t classes = plb_onnx_learning_classes(graph);
     plb_json_begin_array(reply, "inputs");
     for (int i = 0; i < 2; i++) describe_input(reply, graph, i, classes);
     plb_json_end(reply);

@@ -329,6 +329,24 @@ def test_explain_tells_of_training():
     assert found["planned_bytes"]["optimizer"] >= 4 * 21840 # momentum
 
 
+def test_explain_trains_a_file_as_it_trains_the_model_it_came_of():
+    with Folder() as f:
+        file, words = f.path / "m.onnx", ("--task", "train", "--batch", 4, "--runs", 1)
+        if plumb("export-onnx", "mnist_cnn", "--batch", 4, "-o", file).returncode == 3:
+            raise Skip("this build has no ONNX")
+        of_file = document("explain", file, *words)
+        of_zoo = document("explain", "mnist_cnn", *words)
+        expect_refusal(plumb("explain", file, *words[:2], "--dim", "n=4"), "--dim is for inference")
+        expect_refusal(plumb("explain", file, "--batch", 4), "--batch is for models of the zoo")
+    check_explained(of_file)
+    kinds = [sorted(op["op"] for op in d["ops"] if "conv" in op["op"] or "matmul" in op["op"])
+             for d in (of_file, of_zoo)]
+    assert kinds[0] == kinds[1] and "conv_weight_grad" in kinds[0], kinds
+    assert of_file["parameters"] == of_zoo["parameters"] == 21840
+    gradients = [d["planned_bytes"]["gradients"] for d in (of_file, of_zoo)]
+    assert gradients[0] == gradients[1] > 0, gradients
+
+
 def test_roofline_has_the_kinds_that_take_most_time():
     # The gradient of weights comes late in the schedule, behind more kinds than the figure holds.
     with tempfile.TemporaryDirectory() as folder:
