@@ -25,6 +25,7 @@
 #include "probe/counted.h"
 #include "probe/cupti.h"
 #include "probe/device_facts.h"
+#include "probe/mark_name.h"
 #include "probe/nvtx.h"
 #include "probe/range_profiler.h"
 #include "probe/ranges.h"
@@ -33,7 +34,7 @@
 #include "probe/sum.h"
 #include "probe/trace.h"
 
-enum { SETTLE_MS = 500, FILE_MS = 10 };
+enum { SETTLE_MS = 500, FILE_MS = 10, MARK_BYTES = 512 };
 
 typedef struct probe_options {
     char folder[PATH_MAX];
@@ -143,7 +144,10 @@ static bool marks_count(void) {
 }
 
 static void on_push(const char *name) {
-    if (marks_count()) plb_ranges_push(probe.ranges, thread_number(), cupti_now_ns(), name);
+    char room[MARK_BYTES];
+    if (marks_count())
+        plb_ranges_push(probe.ranges, thread_number(), cupti_now_ns(),
+                        plb_mark_name(name, room, sizeof room));
 }
 
 static void on_pop(void) {
@@ -155,7 +159,9 @@ static void on_pop(void) {
 }
 
 static uint64_t on_start(const char *name) {
-    return marks_count() ? plb_ranges_start(probe.ranges, cupti_now_ns(), name) : 0;
+    char room[MARK_BYTES];
+    if (!marks_count()) return 0;
+    return plb_ranges_start(probe.ranges, cupti_now_ns(), plb_mark_name(name, room, sizeof room));
 }
 
 static void on_end(uint64_t id) {

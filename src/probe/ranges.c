@@ -10,7 +10,7 @@
 enum {
     THREADS = 64,
     DEPTH = 64,
-    CHANGES = 16384,   // of a thread that are remembered, a power of two
+    CHANGES = 1 << 18, // of a thread that are remembered, a power of two: half a second of them
     WAITING = 1 << 18, // calls and work that wait for each other, the same
     STARTED = 1024,
     NOWHERE = -1,

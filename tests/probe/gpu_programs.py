@@ -3,12 +3,15 @@
 """Programs that tools/probe-check looks at through the probe, in PyTorch and JAX.
 
     gpu_programs.py step [--kineto TRACE.json]      three steps of ResNet-18, always the same
+    gpu_programs.py operators [--kineto -]          the same under emit_nvtx, or its operators as
+                                                    torch.profiler tells them
     gpu_programs.py jax                             as many products and sums as it is told
     gpu_programs.py blocks [--seconds S]            eager ResNet-50, batch 1, the probe on and off
     gpu_programs.py graph                           a captured graph of PyTorch's, replayed
     gpu_programs.py counted                         products of known size, for counters
     gpu_programs.py kineto_later                    torch.profiler starts while the probe is there
-    gpu_programs.py model NAME TASK [--steps N]     one of the networks of the breakdown
+    gpu_programs.py model NAME TASK [--steps N] [--seconds S]
+                                                    one of the networks of the breakdown
 """
 import argparse
 import ctypes
@@ -27,7 +30,8 @@ def mark(torch, begin):
         torch.cuda.profiler.stop()
 
 
-def step(options):
+def steps_of_resnet18():
+    """Makes one step, always the same."""
     import torch
     import torchvision
     torch.manual_seed(1)
@@ -49,6 +53,11 @@ def step(options):
 
     for _ in range(4):
         one()
+    return torch, one
+
+
+def step(options):
+    torch, one = steps_of_resnet18()
     if options.kineto:
         from torch.profiler import ProfilerActivity, profile
         torch.cuda.synchronize()
@@ -61,6 +70,27 @@ def step(options):
         losses = [one() for _ in range(3)]
         mark(torch, False)
     print(json.dumps({"losses": losses}))
+
+
+def operators(options):
+    torch, one = steps_of_resnet18()
+    found = {}
+    if options.kineto:
+        from torch.profiler import ProfilerActivity, profile
+        torch.cuda.synchronize()
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
+            for _ in range(3):
+                one()
+            torch.cuda.synchronize()
+        found = {e.key: [e.count, e.self_device_time_total / 1e3, e.device_time_total / 1e3]
+                 for e in seen.key_averages() if e.key.startswith("aten::")}
+    else:
+        mark(torch, True)
+        with torch.autograd.profiler.emit_nvtx():
+            for _ in range(3):
+                one()
+        mark(torch, False)
+    print(json.dumps({"operators": found}))
 
 
 def jax_program(_):
@@ -82,12 +112,13 @@ def resnet50(torch):
 
 def blocks(options):
     """Times of iterations in blocks, in the order in which they were taken, with what the probe
-    recorded meanwhile: 0 nothing, 1 kernels, 3 copies too, 7 all of the default mode."""
+    recorded meanwhile: 0 nothing, 1 kernels, 2 copies, 3 both, 4 calls, 6 copies and calls, 7 all
+    of the default mode. And how long it took to turn that on and off."""
     import torch
     turn = ctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"]).plb_probe_turn
     model, image = resnet50(torch)
-    found = []
-    order = (0, 7, 0, 1, 0, 7, 0, 3)
+    found, turns = [], []
+    order = [int(s) for s in options.order.split(",")]
     with torch.no_grad():
         for _ in range(100):
             model(image)
@@ -97,7 +128,9 @@ def blocks(options):
         while time.perf_counter() < end:
             state = order[i % len(order)]
             i += 1
+            begin = time.perf_counter()
             turn(state)
+            turns.append([state, (time.perf_counter() - begin) * 1e3])
             for _ in range(3):
                 model(image)
             torch.cuda.synchronize()
@@ -108,7 +141,7 @@ def blocks(options):
                 times.append((time.perf_counter() - begin) * 1e3)
             torch.cuda.synchronize()
             found.append([state, times])
-    print(json.dumps({"blocks": found}))
+    print(json.dumps({"blocks": found, "turns": turns}))
 
 
 def graph(_):
@@ -198,7 +231,8 @@ def options_batch(name):
 
 
 def model(options):
-    """Steps as a plain script makes them: a batch from the host each, and a look at the loss."""
+    """Steps as a plain script makes them: a batch from the host each, and a look at the loss. At
+    least --steps, and as many as fill --seconds."""
     import torch
     torch.manual_seed(1)
     net, shape, loss_of = network(torch, options.name)
@@ -219,17 +253,21 @@ def model(options):
         optimizer.step()
         return loss.item()
 
-    for _ in range(5):
-        one()
+    def many(steps):
+        begin = time.perf_counter()
+        for _ in range(steps):
+            with torch.cuda.nvtx.range("step"):
+                one()
+        torch.cuda.synchronize()
+        return time.perf_counter() - begin
+
+    many(5)
+    steps = max(options.steps, int(options.seconds / (many(5) / 5)))
     mark(torch, True)
-    begin = time.perf_counter()
-    for _ in range(options.steps):
-        with torch.cuda.nvtx.range("step"):
-            one()
-    torch.cuda.synchronize()
-    seconds = time.perf_counter() - begin
+    seconds = many(steps)
     mark(torch, False)
-    print(json.dumps({"ms_per_step": seconds / options.steps * 1e3, "torch": torch.__version__}))
+    print(json.dumps({"ms_per_step": seconds / steps * 1e3, "steps": steps,
+                      "torch": torch.__version__}))
 
 
 def main():
@@ -238,12 +276,14 @@ def main():
     parser.add_argument("name", nargs="?")
     parser.add_argument("task", nargs="?", default="infer")
     parser.add_argument("--kineto")
-    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--seconds", type=float, default=0)
+    parser.add_argument("--order", default="0,7,0,1,0,2,0,7,0,3,0,4,0,7,0,6")
     parser.add_argument("--iterations", type=int, default=12)
     parser.add_argument("--steps", type=int, default=20)
     options = parser.parse_args()
     programs = {"step": step, "jax": jax_program, "blocks": blocks, "graph": graph,
-                "kineto_later": kineto_later, "model": model, "counted": counted}
+                "kineto_later": kineto_later, "model": model, "counted": counted,
+                "operators": operators}
     programs[options.what](options)
     sys.stdout.flush()
 

@@ -141,6 +141,25 @@ static void ranges(void) {
     launched(60 * MS, 61 * MS, 8);
 }
 
+// Marks as PyTorch's emit_nvtx makes them: 6,000 calls of one operator with numbers of their own,
+// each around another, and one that tells shapes; more names than there are rows.
+static void operators(void) {
+    char name[128];
+    begin_marks();
+    for (int i = 0; i < 6000; i++) {
+        const uint32_t number = 5 + (uint32_t)i;
+        snprintf(name, sizeof name, "aten::linear, seq = %d, op_id = %d", 7 * i, 2 * i + 1);
+        at(10000 * i), push(name);
+        snprintf(name, sizeof name, "aten::addmm, op_id = %d, sizes = [[%d, 2], []]%s", 2 * i + 2,
+                 1 + i % 2, i % 3 ? ", input_op_ids = [(4,0), (-1,-1)]" : "");
+        at(10000 * i + 1000), push(name);
+        launch(10000 * i + 2000, (uint32_t)gettid(), number);
+        launched(10000 * i + 4000, 10000 * i + 9000, number);
+        at(10000 * i + 8000), pop();
+        at(10000 * i + 9000), pop();
+    }
+}
+
 // Other work than "known" has.
 static void mixed(void) {
     const fake_kernel k = {.start_ns = zero,
@@ -266,6 +285,8 @@ int main(int argc, char **argv) {
         names();
     } else if (strcmp(what, "fork") == 0) {
         forking();
+    } else if (strcmp(what, "operators") == 0) {
+        operators();
     } else if (strcmp(what, "ranges") == 0) {
         ranges();
     } else if (strcmp(what, "mixed") == 0) {

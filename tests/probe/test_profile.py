@@ -113,6 +113,17 @@ def test_ranges_by_name():
     assert [line.split()[-1] for line in table] == ["step", "backward", "forward", "epoch"], table
 
 
+def test_operators_are_one_however_they_are_numbered():
+    found, _ = profile("operators", "--ranges")
+    rows = {o["name"]: o for o in found["operators"]}
+    shaped = ["aten::addmm, sizes = [[%d, 2], []]" % n for n in (1, 2)]
+    assert sorted(rows) == sorted(["aten::linear", *shaped]), sorted(rows)[:5]
+    assert [rows[n]["calls"] for n in ("aten::linear", *shaped)] == [6000, 3000, 3000]
+    near(rows["aten::linear"]["device_ms"], 6000 * .005)
+    near(rows[shaped[0]]["self_device_ms"], 3000 * .005)
+    assert found["complete"], found["incomplete_reason"]
+
+
 def test_only_what_the_program_marks():
     found, _ = profile("window", "--range", "profiler-api")
     device, = found["devices"]
