@@ -109,8 +109,8 @@ typedef struct plb_onnx_learning {
 } plb_onnx_learning;
 
 // Learning on batches of the shape that the file's input of floats asks for, where no data is
-// given: pictures, or, with another rank than 4, one row of numbers a sample. `batch` 0: the file's,
-// or 32 where it is open. Two classes. PLB_EUNSUPPORTED names an extent that is open.
+// given: pictures, or, with another rank than 4, one row of numbers a sample. `batch` 0: the
+// file's, or 32 where it is open. Two classes. PLB_EUNSUPPORTED names an extent that is open.
 PLB_API PLB_MUST_USE plb_status plb_onnx_learning_of(const plb_onnx *file, int64_t batch,
                                                      plb_onnx_learning *out);
 // As many classes as the scores that a graph of plb_onnx_build_learning ends with; 2 without any.
