@@ -138,6 +138,10 @@ static void json_kernels(const plb_profile_report *r, int device, plb_json *json
         plb_json_end(json);
         plb_json_int(json, "registers", k->registers);
         plb_json_int(json, "shared_bytes", k->shared_bytes);
+        if (k->occupancy.blocks)
+            plb_json_double(json, "occupancy", k->occupancy.share);
+        else
+            plb_json_null(json, "occupancy");
         plb_json_end(json);
     }
     plb_json_end(json);

@@ -60,19 +60,20 @@ static void print_kernels(const plb_profile_report *r) {
     int64_t sum_ns = 0;
     for (int i = 0; i < p->kernels; i++) sum_ns += p->kernel[i].total_ns;
     if (!p->kernels) return;
-    plb_print("\n%9s%10s%7s%9s%9s%9s%9s%14s  %-18s%s\n", "calls", "total ms", "%", "avg us",
-              "min us", "max us", "regs", "shared bytes", "class",
+    plb_print("\n%9s%10s%7s%9s%9s%9s%6s%14s%6s  %-18s%s\n", "calls", "total ms", "%", "avg us",
+              "min us", "max us", "regs", "shared bytes", "occ %", "class",
               "kernel (grid x block of its largest part)");
     for (int i = 0; i < plb_profile_rows(r, p->kernels); i++) {
         const plb_profile_kernel *k = &p->kernel[i];
-        char name[80];
+        char name[80], filled[8] = "-";
         plb_kernel_shorten(k->name, 64, name, sizeof name);
-        plb_print("%9" PRId64 "%10.3f%7.1f%9.2f%9.2f%9.2f%9d%14d  %-18s%s (%dx%dx%d x %dx%dx%d)\n",
-                  k->calls, plb_profile_ms(k->total_ns),
-                  100 * plb_profile_share(k->total_ns, sum_ns),
-                  (double)k->total_ns / (double)k->calls / 1e3, (double)k->min_ns / 1e3,
-                  (double)k->max_ns / 1e3, k->registers, k->shared_bytes, k->class, name,
-                  k->grid[0], k->grid[1], k->grid[2], k->block[0], k->block[1], k->block[2]);
+        if (k->occupancy.blocks) snprintf(filled, sizeof filled, "%.0f", 100 * k->occupancy.share);
+        plb_print(
+            "%9" PRId64 "%10.3f%7.1f%9.2f%9.2f%9.2f%6d%14d%6s  %-18s%s (%dx%dx%d x %dx%dx%d)\n",
+            k->calls, plb_profile_ms(k->total_ns), 100 * plb_profile_share(k->total_ns, sum_ns),
+            (double)k->total_ns / (double)k->calls / 1e3, (double)k->min_ns / 1e3,
+            (double)k->max_ns / 1e3, k->registers, k->shared_bytes, filled, k->class, name,
+            k->grid[0], k->grid[1], k->grid[2], k->block[0], k->block[1], k->block[2]);
     }
     if (plb_profile_rows(r, p->kernels) < p->kernels)
         plb_print("%9s %d more kernels: --top 0 shows all\n", "",

@@ -15,11 +15,12 @@ typedef struct driver {
 } driver;
 
 void plb_probe_tell_device(plb_sum *sum, uint32_t device) {
-    enum { SM_COUNT = 16, THREADS_PER_SM = 39, WARP = 32 }; // CUdevice_attribute
+    enum { SM_COUNT = 16, THREADS_PER_SM = 39, MAJOR = 75, MINOR = 76 }; // CUdevice_attribute
+    enum { WARP = 32 };
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     driver d;
     char name[128] = "";
-    int handle, sm_count = 0, threads = 0;
+    int handle, sm_count = 0, threads = 0, major = 0, minor = 0;
     size_t memory_bytes = 0;
     if (!library) return;
     if (plb_find_symbol(library, "cuDeviceGet", &d.get) &&
@@ -28,7 +29,10 @@ void plb_probe_tell_device(plb_sum *sum, uint32_t device) {
         plb_find_symbol(library, "cuDeviceTotalMem_v2", &d.memory) &&
         d.get(&handle, (int)device) == 0 && d.name(name, sizeof name, handle) == 0 &&
         d.attribute(&sm_count, SM_COUNT, handle) == 0 &&
-        d.attribute(&threads, THREADS_PER_SM, handle) == 0 && d.memory(&memory_bytes, handle) == 0)
-        plb_sum_device(sum, device, name, sm_count, threads / WARP, (int64_t)memory_bytes);
+        d.attribute(&threads, THREADS_PER_SM, handle) == 0 &&
+        d.attribute(&major, MAJOR, handle) == 0 && d.attribute(&minor, MINOR, handle) == 0 &&
+        d.memory(&memory_bytes, handle) == 0)
+        plb_sum_device(sum, device, name, sm_count, threads / WARP, 10 * major + minor,
+                       (int64_t)memory_bytes);
     dlclose(library);
 }

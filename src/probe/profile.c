@@ -101,6 +101,14 @@ typedef struct merge {
     char text[8192];
 } merge;
 
+// 0 where a file has what no launch can have.
+static int64_t threads_of(const int32_t block[3]) {
+    enum { MOST = 1024 };
+    for (int i = 0; i < 3; i++)
+        if (block[i] < 1 || block[i] > MOST) return 0;
+    return (int64_t)block[0] * block[1] * block[2];
+}
+
 static plb_status add_kernel(merge *m, const plb_spool *s, const plb_spool_kernel *from) {
     plb_profile *p = m->profile;
     char key[8224];
@@ -125,6 +133,8 @@ static plb_status add_kernel(merge *m, const plb_spool *s, const plb_spool_kerne
     memcpy(row->grid, from->grid, sizeof row->grid);
     memcpy(row->block, from->block, sizeof row->block);
     row->registers = from->registers, row->shared_bytes = from->shared_bytes;
+    row->occupancy = plb_occupancy_of(s->device[from->device].capability, threads_of(from->block),
+                                      from->registers, from->shared_bytes);
     return PLB_OK;
 }
 

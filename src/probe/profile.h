@@ -6,6 +6,7 @@
 
 #include "probe/counted.h"
 #include "probe/kernel_name.h"
+#include "probe/occupancy.h"
 #include "probe/spool.h"
 
 typedef struct plb_profile_kernel {
@@ -14,6 +15,7 @@ typedef struct plb_profile_kernel {
     int device, variants;  // variants: launch shapes under this name
     int grid[3], block[3]; // of the variant with most time
     int registers, shared_bytes;
+    plb_occupancy occupancy; // the most that such launches can fill a multiprocessor
     int64_t calls, graph_calls, total_ns, min_ns, max_ns;
 } plb_profile_kernel;
 

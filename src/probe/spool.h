@@ -97,7 +97,7 @@ typedef struct plb_spool_device {
     plb_spool_size copies[PLB_COPY_COUNT][2][PLB_SPOOL_SIZES];  // [kind][pinned][size]
     int64_t allocated_bytes, peak_bytes, allocations, releases; // of device memory
     uint32_t name;                                              // of the device, or 0
-    int32_t sm_count, warps_per_sm;
+    int32_t sm_count, warps_per_sm, capability; // the last: 10 x major + minor, or 0
     int64_t memory_bytes;
 } plb_spool_device;
 

@@ -210,9 +210,10 @@ void plb_sum_settle(plb_sum *sum, int all) {
 }
 
 void plb_sum_device(plb_sum *sum, uint32_t device, const char *name, int32_t sm_count,
-                    int32_t warps_per_sm, int64_t memory_bytes) {
+                    int32_t warps_per_sm, int32_t capability, int64_t memory_bytes) {
     if (device >= PLB_SPOOL_DEVICES) return;
     plb_spool_device *row = &sum->spool->device[device];
     if (!row->name) row->name = plb_spool_add_name(sum->spool, name);
-    row->sm_count = sm_count, row->warps_per_sm = warps_per_sm, row->memory_bytes = memory_bytes;
+    row->sm_count = sm_count, row->warps_per_sm = warps_per_sm;
+    row->capability = capability, row->memory_bytes = memory_bytes;
 }

@@ -41,6 +41,6 @@ void plb_sum_settle(plb_sum *sum, int all);
 
 // Facts about a device, when they become known.
 void plb_sum_device(plb_sum *sum, uint32_t device, const char *name, int32_t sm_count,
-                    int32_t warps_per_sm, int64_t memory_bytes);
+                    int32_t warps_per_sm, int32_t capability, int64_t memory_bytes);
 
 #endif

@@ -18,6 +18,8 @@ enum { MS = 1000000 };
 static const int64_t zero = 1700000000000000000;
 
 static void inject(void) {
+    const char *driver = getenv("GUEST_CUDA");
+    if (driver && !dlopen(driver, RTLD_NOW)) exit(98);
     const char *path = getenv("CUDA_INJECTION64_PATH");
     void *library = path ? dlopen(path, RTLD_NOW) : NULL;
     int (*begin)(void) = NULL;

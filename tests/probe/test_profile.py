@@ -59,6 +59,21 @@ def test_known_times():
     assert found["ranges"] == [] and found["complete"] and found["lost"]["records"] == 0
 
 
+def test_how_much_of_a_multiprocessor_a_kernel_can_fill():
+    """128 threads of 32 registers and 1024 bytes: as many as may be, by the driver's word that the
+    device is of compute capability 9.0; without that word it is unknown."""
+    driver = str(pathlib.Path(GUEST).parent / "fake/driver/libcuda.so.1")
+    found, _ = profile("known", GUEST_CUDA=driver)
+    device, = found["devices"]
+    assert device["name"] == "Made-up 9000", device["name"]
+    assert [k["occupancy"] for k in device["kernels"]] == [1, 1], device["kernels"]
+    assert [k["occupancy"] for k in profile("known")[0]["devices"][0]["kernels"]] == [None, None]
+    done = subprocess.run([PLUMB, "profile", "--", GUEST, "known"], text=True, check=True,
+                          capture_output=True, env=dict(ENVIRONMENT, GUEST_CUDA=driver))
+    row = next(line for line in done.stdout.splitlines() if "gemm" in line)
+    assert row.split()[6:9] == ["32", "1024", "100"], row
+
+
 def test_copies_in_text_and_tables():
     with tempfile.TemporaryDirectory() as folder:
         saved = f"{folder}/known"
