@@ -6,6 +6,7 @@
 
 #include "base/core/arena.h"
 #include "cli/profile_numbers.h"
+#include "cli/profile_tallies.h"
 #include "probe/advice.h"
 #include "probe/breakdown.h"
 #include "probe/cost.h"
@@ -181,6 +182,7 @@ static void json_device(const plb_profile_report *r, const plb_spool *s, int i, 
     plb_json_int(json, "peak_bytes", d->peak_bytes);
     plb_json_int(json, "left_bytes", d->allocated_bytes);
     plb_json_int(json, "allocations", d->allocations);
+    plb_profile_json_memory(&s->memory[i], json);
     plb_json_end(json);
     plb_json_end(json);
 }
@@ -401,6 +403,7 @@ void plb_profile_json(const plb_profile_report *r, plb_json *json) {
     json_named("api", p->call, p->calls, json);
     json_ranges(p, json);
     json_operators(r, json);
+    plb_profile_json_tallies(r->profile, json);
     json_counted(p, json);
     json_steps(r, json);
     json_cost(p, json);

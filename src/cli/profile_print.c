@@ -7,6 +7,7 @@
 #include "base/core/arena.h"
 #include "cli/cli.h"
 #include "cli/profile_numbers.h"
+#include "cli/profile_tallies.h"
 #include "cli/units.h"
 #include "probe/advice.h"
 #include "probe/breakdown.h"
@@ -47,6 +48,7 @@ static void print_device(const plb_spool *s, int i) {
         plb_print(", device memory taken %" PRId64 " times, at most %s", d->allocations,
                   plb_show_bytes((double)d->peak_bytes).text);
     plb_print("\n");
+    plb_profile_print_memory(&s->memory[i]);
     if (!b.idle_ns) return;
     plb_print("  idle while the host was");
     for (int k = 0; k < PLB_BUSY_COUNT; k++)
@@ -356,10 +358,12 @@ void plb_profile_print(const plb_profile_report *r) {
     if (!any) print_empty(r);
     print_counted(r);
     if (p->counteds && plb_profile_empty(r, why, sizeof why)) print_empty(r);
+    if (strcmp(r->group, "stream") == 0) plb_profile_print_streams(r);
     if (strcmp(r->group, "class") != 0) print_kernels(r);
     print_named(r, p->class, p->classes, "class of kernels");
     print_copies(p);
     print_named(r, p->call, p->calls, "calls of CUDA (time of the host)");
+    if (strcmp(r->group, "thread") == 0) plb_profile_print_threads(r);
     if (strcmp(r->group, "range") == 0)
         print_operators(r);
     else

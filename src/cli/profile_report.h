@@ -16,7 +16,7 @@ typedef struct plb_profile_report {
     const plb_profile *profile;
     int top;           // rows of a table; 0: all
     int64_t steps;     // that the program made; 0: as its ranges say
-    const char *group; // "kernel", "class" or "range"
+    const char *group; // "kernel", "class", "range", "stream" or "thread"
     plb_operator_order operators_by;
 } plb_profile_report;
 

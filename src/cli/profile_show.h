@@ -21,20 +21,20 @@ typedef struct plb_profile_flags {
 #define PLB_PROFILE_FLAG(flag, what, field) \
     .name = flag, .kind = PLB_FLAG_##what, .offset = offsetof(plb_profile_flags, field)
 // Rows of a table of flags, for both commands.
-#define PLB_PROFILE_FLAGS                                                                      \
-    {PLB_PROFILE_FLAG("sort", CHOICE, sort),                                                   \
-     .value = "total|calls|average|max|name|self|device|self-device", .fallback = "total",     \
-     .help = "order of the tables"},                                                           \
-        {PLB_PROFILE_FLAG("top", INT, top), .value = "N", .max = 1 << 20, .fallback = "20",    \
-         .help = "rows of a table; 0: all"},                                                   \
-        {PLB_PROFILE_FLAG("steps", INT, steps), .value = "N", .max = 1 << 30, .fallback = "0", \
-         .help = "steps it makes; 0: one a range \"step\""},                                   \
-        {PLB_PROFILE_FLAG("group", CHOICE, group), .value = "kernel|class|range",              \
-         .fallback = "kernel", .help = "class: no single kernels; range: operators"},          \
-    {                                                                                          \
-        PLB_PROFILE_FLAG("classes", FILE, classes),                                            \
-            .value = "FILE",                                                                   \
-            .help = "lines \"CLASS PATTERN\" that come before the built-in classes of kernels" \
+#define PLB_PROFILE_FLAGS                                                                       \
+    {PLB_PROFILE_FLAG("sort", CHOICE, sort),                                                    \
+     .value = "total|calls|average|max|name|self|device|self-device", .fallback = "total",      \
+     .help = "order of the tables"},                                                            \
+        {PLB_PROFILE_FLAG("top", INT, top), .value = "N", .max = 1 << 20, .fallback = "20",     \
+         .help = "rows of a table; 0: all"},                                                    \
+        {PLB_PROFILE_FLAG("steps", INT, steps), .value = "N", .max = 1 << 30, .fallback = "0",  \
+         .help = "steps it makes; 0: one a range \"step\""},                                    \
+        {PLB_PROFILE_FLAG("group", CHOICE, group), .value = "kernel|class|stream|range|thread", \
+         .fallback = "kernel", .help = "class: no single kernels; range: operators"},           \
+    {                                                                                           \
+        PLB_PROFILE_FLAG("classes", FILE, classes),                                             \
+            .value = "FILE",                                                                    \
+            .help = "lines \"CLASS PATTERN\" that come before the built-in classes of kernels"  \
     }
 
 typedef struct plb_profile_view {

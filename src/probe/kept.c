@@ -27,7 +27,10 @@ typedef struct run_of_words {
     uint32_t zeros, words;
 } run_of_words;
 
-enum { SPOOL_WORDS = sizeof(plb_spool) / sizeof(uint64_t) };
+enum {
+    SPOOL_WORDS = sizeof(plb_spool) / sizeof(uint64_t),
+    WORDS_2 = PLB_SPOOL_BYTES_2 / sizeof(uint64_t),
+};
 _Static_assert(sizeof(plb_spool) % sizeof(uint64_t) == 0, "whole words");
 
 // The next run from `at`, short stretches of zeros taken as words.
@@ -57,6 +60,7 @@ plb_status plb_kept_unpack(const uint8_t *bytes, size_t size_bytes, const char *
     size_t at = 0, n = 0; // in words of `out`, in bytes of `bytes`
     while (at < SPOOL_WORDS) {
         run_of_words run;
+        if (at == WORDS_2 && n == size_bytes) break; // all that version 2 had
         if (size_bytes - n < sizeof run)
             return plb_fail(PLB_EINVAL, "%s: damaged: a packed table ends at word %zu of %d", place,
                             at, (int)SPOOL_WORDS);
@@ -73,6 +77,8 @@ plb_status plb_kept_unpack(const uint8_t *bytes, size_t size_bytes, const char *
         memcpy(to + at * sizeof(uint64_t), bytes + n, length);
         at += run.words, n += length;
     }
+    if (out->version == 2 && out->size_bytes == PLB_SPOOL_BYTES_2)
+        out->version = PLB_SPOOL_VERSION, out->size_bytes = sizeof *out;
     return PLB_OK;
 }
 
@@ -186,7 +192,8 @@ plb_status plb_kept_walk(const uint8_t *bytes, size_t size_bytes, const char *pl
     size_t at = sizeof h;
     if (size_bytes >= sizeof h) memcpy(&h, bytes, sizeof h);
     if (h.magic != PLB_KEPT_MAGIC) return plb_fail(PLB_EINVAL, "%s: not a profile", place);
-    if (h.version != PLB_KEPT_VERSION || h.spool_bytes != sizeof(plb_spool))
+    if (h.version != PLB_KEPT_VERSION ||
+        (h.spool_bytes != sizeof(plb_spool) && h.spool_bytes != PLB_SPOOL_BYTES_2))
         return plb_fail(PLB_EINVAL,
                         "%s: expected version %d of a profile with tables of %zu bytes, found "
                         "version %" PRIu32 " with %" PRIu32,

@@ -6,6 +6,7 @@
 
 #include "base/core/alloc.h"
 #include "base/core/hash.h"
+#include "probe/tally.h"
 
 enum {
     THREADS = 64,
@@ -37,6 +38,7 @@ typedef struct half {
     uint32_t correlation; // 0: free
     bool called;
     int32_t row;                // once called
+    uint32_t thread;            // the same
     int64_t device_ns, started; // work that came before its call
 } half;
 
@@ -195,6 +197,11 @@ static void charge(plb_ranges *r, int32_t at, int64_t device_ns, int64_t started
     r->spool->range[at].device_work += started;
 }
 
+static void charge_both(plb_ranges *r, const half *h, int64_t device_ns, int64_t started) {
+    charge(r, h->row, device_ns, started);
+    plb_tally_launched(r->spool, h->thread, device_ns, started);
+}
+
 // The number's place, taken over from an older number, whose work then belongs to no range.
 static half *place_of(plb_ranges *r, uint32_t correlation) {
     half *h = &r->waiting[correlation & (WAITING - 1)];
@@ -212,9 +219,10 @@ void plb_ranges_record(plb_ranges *r, const plb_record *record) {
     if (call && !h->called) {
         h->called = true;
         h->row = range_of_call(r, record);
-        if (h->started) charge(r, h->row, h->device_ns, h->started);
+        h->thread = record->thread;
+        if (h->started) charge_both(r, h, h->device_ns, h->started);
     } else if (!call && h->called) {
-        charge(r, h->row, record->end_ns - record->start_ns, 1);
+        charge_both(r, h, record->end_ns - record->start_ns, 1);
     } else if (!call) {
         h->device_ns += record->end_ns - record->start_ns;
         h->started++;

@@ -156,6 +156,37 @@ static plb_status check_device(const plb_spool *s, int i, const char *place) {
     return PLB_OK;
 }
 
+static bool is_sane(int64_t value) {
+    return value >= 0 && value < INT64_C(1) << 50;
+}
+
+static plb_status check_tallies(const plb_spool *s, const char *place) {
+    for (int i = 0; i < PLB_SPOOL_STREAMS; i++) {
+        const plb_spool_stream *t = &s->stream[i];
+        if (t->device >= PLB_SPOOL_DEVICES || !is_sane(t->kernels) || !is_sane(t->kernel_ns) ||
+            !is_sane(t->copies) || !is_sane(t->copy_ns) || t->copy_bytes < 0 || !is_sane(t->sets) ||
+            !is_sane(t->set_ns))
+            return bad(place, "stream", i, t->kernels);
+    }
+    for (int i = 0; i < PLB_SPOOL_THREADS; i++) {
+        const plb_spool_thread *t = &s->thread[i];
+        if (!is_sane(t->calls) || !is_sane(t->call_ns) || !is_sane(t->waiting_ns) ||
+            !is_sane(t->copying_ns) || !is_sane(t->device_ns) || !is_sane(t->launched))
+            return bad(place, "thread", i, t->calls);
+    }
+    return PLB_OK;
+}
+
+static plb_status check_memory(const plb_spool *s, const char *place) {
+    for (int i = 0; i < PLB_SPOOL_DEVICES; i++) {
+        const plb_spool_memory *m = &s->memory[i];
+        if (!is_sane(m->each_ns) || m->first_ns < 0 || m->points < 0 ||
+            m->points > PLB_SPOOL_POINTS || (m->points && !m->each_ns))
+            return bad(place, "memory over time of device", i, m->points);
+    }
+    return PLB_OK;
+}
+
 plb_status plb_spool_check(const plb_spool *s, size_t size_bytes, const char *place) {
     if (size_bytes < sizeof *s)
         return plb_fail(PLB_EINVAL, "%s: expected %zu bytes of a probe's file, found %zu", place,
@@ -183,5 +214,7 @@ plb_status plb_spool_check(const plb_spool *s, size_t size_bytes, const char *pl
     }
     PLB_TRY(check_calls(s, place));
     PLB_TRY(check_ranges(s, place));
+    PLB_TRY(check_tallies(s, place));
+    PLB_TRY(check_memory(s, place));
     return check_blocks(s, place);
 }

@@ -15,7 +15,7 @@
 #include "probe/timeline.h"
 
 enum {
-    PLB_SPOOL_VERSION = 2,
+    PLB_SPOOL_VERSION = 3,
     PLB_SPOOL_DEVICES = 16,
     PLB_SPOOL_KERNELS = 8192, // a power of two: a hash table
     PLB_SPOOL_CALLS = 1024,   // the same
@@ -24,6 +24,10 @@ enum {
     PLB_SPOOL_NAME_BYTES = 2 << 20,
     PLB_SPOOL_REASONS = 8,
     PLB_SPOOL_BLOCKS = 2048,
+    PLB_SPOOL_STREAMS = 256,
+    PLB_SPOOL_THREADS = 256,
+    PLB_SPOOL_POINTS = 128,       // of memory over time, an even number
+    PLB_SPOOL_POINT_NS = 1000000, // of each at first
 };
 #define PLB_SPOOL_MAGIC UINT64_C(0x31626f72506d6c50) // "PlmProb1"
 
@@ -101,6 +105,28 @@ typedef struct plb_spool_device {
     int64_t memory_bytes;
 } plb_spool_device;
 
+// Work of a device in one of its streams.
+typedef struct plb_spool_stream {
+    uint32_t used, shared; // 0: free; shared: that of further streams is in it, too
+    uint32_t device, stream;
+    int64_t kernels, kernel_ns, copies, copy_ns, copy_bytes, sets, set_ns;
+} plb_spool_stream;
+
+// Calls that were recorded, of one thread; what it launched is known where launches are among them.
+typedef struct plb_spool_thread {
+    uint32_t used, shared;
+    uint32_t thread, unused;                        // the system's number
+    int64_t calls, call_ns, waiting_ns, copying_ns; // waiting: in calls that synchronise
+    int64_t device_ns, launched;
+} plb_spool_thread;
+
+// The most that was taken in each of equal stretches of time, which grow so that all fit.
+typedef struct plb_spool_memory {
+    int64_t first_ns, each_ns; // on CUPTI's clock; each_ns 0: none was taken
+    int64_t points, now_bytes;
+    int64_t most_bytes[PLB_SPOOL_POINTS];
+} plb_spool_memory;
+
 typedef enum plb_probe_state {
     PLB_PROBE_STARTING,
     PLB_PROBE_ARMED, // records come
@@ -134,7 +160,13 @@ typedef struct plb_spool {
     plb_spool_range range[PLB_SPOOL_RANGES];
     plb_spool_block block[PLB_SPOOL_BLOCKS];
     char names[PLB_SPOOL_NAME_BYTES]; // strings, each NUL-terminated; the first is ""
+    // From here on: since version 3, and zeros in what was kept by version 2.
+    plb_spool_stream stream[PLB_SPOOL_STREAMS];
+    plb_spool_thread thread[PLB_SPOOL_THREADS];
+    plb_spool_memory memory[PLB_SPOOL_DEVICES];
 } plb_spool;
+
+enum { PLB_SPOOL_BYTES_2 = offsetof(plb_spool, stream) }; // of version 2
 
 void plb_spool_add_times(plb_spool_times *times, int64_t length_ns);
 

@@ -5,6 +5,7 @@
 
 #include "base/core/alloc.h"
 #include "base/core/hash.h"
+#include "probe/tally.h"
 
 enum {
     LAG_MS = 2000, // records of a kernel come when it has ended: longer ones are late
@@ -159,6 +160,7 @@ static uint32_t add_device_work(plb_sum *sum, const plb_record *r) {
     } else {
         device->graph_launches++;
     }
+    plb_tally_stream(sum->spool, r);
     plb_timeline_add(sum->timeline[r->device], busy, r->start_ns, r->end_ns);
     return name;
 }
@@ -168,6 +170,7 @@ static uint32_t add_device_work(plb_sum *sum, const plb_record *r) {
 static uint32_t add_call(plb_sum *sum, const plb_record *r) {
     for (int i = 0; i < PLB_SPOOL_DEVICES; i++)
         if (sum->timeline[i]) plb_timeline_add(sum->timeline[i], r->busy, r->start_ns, r->end_ns);
+    plb_tally_call(sum->spool, r);
     plb_spool_named *row = call_row(sum->spool, r);
     if (!row) {
         plb_spool_lose(sum->spool, PLB_LOST_TABLE, 1);
@@ -187,6 +190,7 @@ static void add_memory(plb_sum *sum, const plb_record *r) {
     else
         device->releases++;
     if (device->allocated_bytes > device->peak_bytes) device->peak_bytes = device->allocated_bytes;
+    plb_tally_memory(&sum->spool->memory[r->device], r->start_ns, device->allocated_bytes);
 }
 
 uint32_t plb_sum_record(plb_sum *sum, const plb_record *r) {

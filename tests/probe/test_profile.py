@@ -53,7 +53,8 @@ def test_known_times():
     assert kernels["relu"]["grid"] == [4, 2, 1] and kernels["relu"]["registers"] == 32
     copies = [(c["kind"], c["pinned"], c["calls"], c["bytes"]) for c in device["copies"]]
     assert copies == [("in", True, 1, 1 << 20), ("out", False, 1, 12)], copies
-    assert device["memory"] == {"peak_bytes": 4 << 20, "left_bytes": 3 << 20, "allocations": 2}
+    memory = {k: v for k, v in device["memory"].items() if k != "timeline"}
+    assert memory == {"peak_bytes": 4 << 20, "left_bytes": 3 << 20, "allocations": 2}
     assert {c["name"]: c["calls"] for c in found["api"]} == {"cudaDeviceSynchronize_v3020": 1,
                                                              "cudaMalloc_v3020": 1}
     assert found["ranges"] == [] and found["complete"] and found["lost"]["records"] == 0
@@ -86,6 +87,32 @@ def test_copies_in_text_and_tables():
                     'copies,0,to the host,"pageable, from 8 B",1,12,10,,,,,,'], rows
     assert "device 0, to the device, pinned, from 1.00 MiB" in told["text"], told["text"]
     assert "device 0, to the host, pageable, from 8 B" in told["text"], told["text"]
+
+
+def test_by_stream_and_by_thread():
+    """Of the scenarios "known" and "ranges" (guest.c), whose work and threads are known."""
+    found, _ = profile("known")
+    rows = {s["stream"]: s for s in found["streams"]}
+    near(rows[7]["kernels_ms"], 30), near(rows[9]["kernels_ms"], 20)
+    assert (rows[7]["kernels"], rows[9]["kernels"]) == (2, 1), rows
+    assert sum(s["copies"] for s in found["streams"]) == 2
+    assert sum(s["copied_bytes"] for s in found["streams"]) == (1 << 20) + 12
+    near(sum(s["copies_ms"] for s in found["streams"]), 25)
+    near(sum(s["memsets_ms"] for s in found["streams"]), 5)
+    thread, = found["calling_threads"]
+    assert (thread["tid"], thread["calls"]) == (77, 2), thread
+    near(thread["calls_ms"], 20), near(thread["waiting_ms"], 15)
+    assert found["devices"][0]["memory"]["timeline"] == {"each_ms": 1.0, "most_bytes": [4 << 20]}
+    found, _ = profile("ranges", "--ranges")
+    other, = [t for t in found["calling_threads"] if t["tid"] == 999]
+    near(other["device_ms"], 20)
+    mine, = [t for t in found["calling_threads"] if t["tid"] != 999]
+    assert (mine["launches"], other["launches"]) == (4, 1), found["calling_threads"]
+    near(mine["device_ms"], 18)
+    for group, row in (("stream", "7 of device 0 in guest"), ("thread", "77  of guest")):
+        done = subprocess.run([PLUMB, "profile", "--group", group, "--", GUEST, "known"],
+                              capture_output=True, text=True, env=ENVIRONMENT, check=True)
+        assert row in done.stdout, done.stdout
 
 
 def test_calls_on_request():
