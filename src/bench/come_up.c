@@ -140,6 +140,12 @@ plb_status plb_member_start_worker(const plb_runner *r, plb_member *m) {
     if (*known_hello(r->b, m)) note_hello(r, m, *known_hello(r->b, m));
     PLB_TRY(check_known(r, m));
     PLB_TRY(greet(r, m));
+    if (m->load.facts->training) { // the reference sets the rate of its optimizer
+        PLB_TRY(plb_load_check(&m->client, &m->load));
+        PLB_TRY(plb_member_need_reference(r, m));
+        m->load = plb_member_load(r, m, false);
+        plb_bench_tell(r->b, PLB_BENCH_PROGRESS, m->c, "load");
+    }
     PLB_TRY(plb_load_send(&m->client, &m->load, &loaded));
     m->end.load_ns = loaded.load_ns, m->end.compile_ns = loaded.compile_ns;
     if (r->start == 0) m->c->load_ns = loaded.load_ns;

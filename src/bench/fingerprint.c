@@ -2,6 +2,7 @@
 #include "bench/fingerprint.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/core/alloc.h"
@@ -28,6 +29,51 @@ static int64_t whole_gib(int64_t bytes) {
     return (bytes + (INT64_C(1) << 29)) >> 30;
 }
 
+// Variables of which it is known that they make stacks faster or slower, and not all alike:
+// a thread that sleeps between two loops costs whoever has the shortest loops most. Those that
+// bench sets itself for every worker (numbers of threads) are not among them.
+static const char *const unequal[] = {
+    "OMP_WAIT_POLICY",
+    "GOMP_SPINCOUNT",
+    "KMP_BLOCKTIME",
+    "KMP_LIBRARY",
+    "OMP_PROC_BIND",
+    "OMP_PLACES",
+    "GOMP_CPU_AFFINITY",
+    "KMP_AFFINITY",
+    "OMP_DYNAMIC",
+    "OMP_SCHEDULE",
+    "MKL_DYNAMIC",
+    "MKL_CBWR",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "MKL_VERBOSE",
+    "DNNL_MAX_CPU_ISA",
+    "ONEDNN_MAX_CPU_ISA",
+    "DNNL_DEFAULT_FPMATH_MODE",
+    "ONEDNN_DEFAULT_FPMATH_MODE",
+    "DNNL_VERBOSE",
+    "ONEDNN_VERBOSE",
+    "OPENBLAS_CORETYPE",
+    "CUDA_LAUNCH_BLOCKING",
+    "NVIDIA_TF32_OVERRIDE",
+    "LD_PRELOAD",
+    "GLIBC_TUNABLES",
+};
+enum { UNEQUAL = sizeof unequal / sizeof *unequal };
+
+// Only where one is set, so that machines of runs from before there was this still match.
+static void write_unequal(plb_json *json) {
+    bool open = false;
+    for (int i = 0; i < UNEQUAL; i++) {
+        const char *value = getenv(unequal[i]);
+        if (!value) continue;
+        if (!open) plb_json_begin_object(json, "environment");
+        open = true;
+        plb_json_string(json, unequal[i], value);
+    }
+    if (open) plb_json_end(json);
+}
+
 static void write_machine(plb_json *json, const plb_machine *m) {
     plb_json_string(json, "architecture", m->architecture);
     plb_json_string(json, "cpu_model", m->cpu_model);
@@ -46,6 +92,7 @@ static void write_machine(plb_json *json, const plb_machine *m) {
         plb_json_end(json);
     }
     plb_json_end(json);
+    write_unequal(json);
 }
 
 // ---------------------------------------------------------------------------- its state
@@ -135,6 +182,17 @@ static void write_environment(plb_json *json) {
 }
 
 // ---------------------------------------------------------------------------- warning
+static void warn_of_environment(const char *glue, plb_strbuf *text) {
+    int set = 0;
+    for (int i = 0; i < UNEQUAL; i++) {
+        const char *value = getenv(unequal[i]);
+        if (value) plb_strbuf_printf(text, "%s%s=%s", set++ ? ", " : glue, unequal[i], value);
+    }
+    if (set)
+        plb_strbuf_printf(text, " in the environment %s some stacks' speed more than others'",
+                          set > 1 ? "change" : "changes");
+}
+
 static void warn(const plb_machine *m, const plb_machine_state *s, plb_strbuf *text) {
     const char *glue = "";
     if (s->others_cpus > 0.25) {
@@ -153,8 +211,11 @@ static void warn(const plb_machine *m, const plb_machine_state *s, plb_strbuf *t
                           m->governor);
         glue = "; ";
     }
-    if (s->temperature_c > 90)
+    if (s->temperature_c > 90) {
         plb_strbuf_printf(text, "%sa sensor reads %.0f C", glue, s->temperature_c);
+        glue = "; ";
+    }
+    warn_of_environment(glue, text);
 }
 
 // ---------------------------------------------------------------------------- all

@@ -7,10 +7,11 @@
 #include "plumb/status.h"
 
 typedef struct plb_fingerprint {
-    char *machine; // JSON: processor, cores, affinity, quota, memory, cards: what must be equal
+    char *machine; // JSON: processor, cores, affinity, quota, memory, cards, and variables of the
+                   // environment that change stacks unequally: what must be equal
     char *all;     // JSON: that, and libraries, kernel, governor, load, temperature, clocks,
                    // throttle counters, busy processes, environment
-    char *warning; // one line for the user: busy, throttling, powersave; NULL: nothing to say
+    char *warning; // one line for the user: busy, throttling, powersave, such variables; NULL: none
 } plb_fingerprint;
 
 // `root` is put before /proc and /sys; "" for the machine itself. Takes about `watch_ms` (0: do not

@@ -78,6 +78,7 @@ plb_load plb_member_load(const plb_runner *r, const plb_member *m, bool proof) {
                       .batches = small ? &g->proof_batches : &g->batches,
                       .weights = g->weights,
                       .dropout = !(proof && g->facts.training),
+                      .rate = g->has_reference ? g->reference.rate : 0,
                       .limit_s = r->b->options.timeout_s};
 }
 
@@ -92,8 +93,7 @@ static plb_case reference_case(const plb_group *g) {
     return c;
 }
 
-// Computed when the first worker of the group asks for it.
-static plb_status need_reference(const plb_runner *r, plb_member *m) {
+plb_status plb_member_need_reference(const plb_runner *r, plb_member *m) {
     plb_group *g = r->g;
     if (g->has_reference) return PLB_OK;
     const plb_case c = reference_case(g);
@@ -155,7 +155,7 @@ static plb_status prove(const plb_runner *r, plb_member *m) {
     plb_proof *proof = &m->c->proof;
     bool again =
         proof_load.batches != m->load.batches || (r->g->facts.training && r->g->facts.dropout);
-    PLB_TRY(need_reference(r, m));
+    PLB_TRY(plb_member_need_reference(r, m));
     plb_bench_tell(r->b, PLB_BENCH_PROGRESS, m->c, "proof");
     if (r->g->facts.training && r->g->facts.dropout) {
         PLB_TRY(plb_proof_randomness(&m->client, &m->load, proof));

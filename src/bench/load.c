@@ -118,8 +118,9 @@ static json_t *make_request(const plb_load *load, json_t *settings) {
     if (!request ||
         json_object_set_new(request, "autocast", mixed ? json_string(c->autocast) : json_null()) ||
         json_object_set_new(request, "optimizer",
-                            json_pack("{s:s,s:f,s:f,s:f}", "name", "sgd", "lr", PLB_BENCH_LR,
-                                      "momentum", PLB_BENCH_MOMENTUM, "weight_decay", 0.0))) {
+                            json_pack("{s:s,s:f,s:f,s:f}", "name", "sgd", "lr",
+                                      load->rate > 0 ? load->rate : PLB_BENCH_LR, "momentum",
+                                      PLB_BENCH_MOMENTUM, "weight_decay", 0.0))) {
         json_decref(request);
         return NULL;
     }

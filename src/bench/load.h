@@ -7,7 +7,8 @@
 #include "bench/case.h"
 
 // The optimizer of every training case: large enough a step to be seen in f32, small enough that
-// six steps stay near the reference.
+// six steps stay near the reference. Where a step of that rate would be too large for it, the
+// reference halves the rate (bench/reference.h) and all stacks get the smaller one.
 #define PLB_BENCH_LR       0.001
 #define PLB_BENCH_MOMENTUM 0.9
 
@@ -17,6 +18,7 @@ typedef struct plb_load {
     const plb_batches *batches;
     const char *weights;
     bool dropout; // as the model has it; else p = 0
+    double rate;  // of the optimizer; 0: PLB_BENCH_LR
     double limit_s;
 } plb_load;
 

@@ -28,6 +28,8 @@ typedef struct plb_runner {
 
 // What the worker is loaded with; with `proof` for the proof, whose batch may be smaller.
 plb_load plb_member_load(const plb_runner *r, const plb_member *m, bool proof);
+// The reference of the group, computed when the first of its workers asks for it.
+PLB_MUST_USE plb_status plb_member_need_reference(const plb_runner *r, plb_member *m);
 // What has passed since `began_ns` was spent on this case.
 void plb_member_charge(const plb_runner *r, plb_member *m, int64_t began_ns);
 

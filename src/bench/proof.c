@@ -20,8 +20,16 @@ void plb_proof_fail(plb_proof *proof, const char *format, ...) {
 }
 
 // ---------------------------------------------------------------------------- one comparison
-static void note(plb_proof *p, const char *name, double error, double limit) {
+static void keep_worst(plb_proof_worst *w, const char *name, double error, double limit) {
+    if (w->limit > 0 && error / limit <= w->error / w->limit) return;
+    w->error = error, w->limit = limit;
+    snprintf(w->name, sizeof w->name, "%s", name);
+}
+
+static void note(plb_proof *p, plb_proof_worst *worst, const char *name, double error,
+                 double limit) {
     p->done = true;
+    keep_worst(worst, name, error, limit);
     if (error > p->max_rel_error) p->max_rel_error = error;
     if (error / limit > p->worst) {
         p->worst = error / limit;
@@ -100,7 +108,7 @@ static void compare_output(const plb_load *load, const plb_reference *r, const f
     // A file's output may be one probability near 0, which gates round as they round 1.
     const double least = load->facts->file[0] ? 1e-2 : 1e-30;
     if (rows)
-        note(p, f->name, most / fmax(size, least), limit_of(load, f)),
+        note(p, &p->kind[PLB_RESULT_OUTPUT], f->name, most / fmax(size, least), limit_of(load, f)),
             p->compared[PLB_RESULT_OUTPUT]++;
 }
 
@@ -183,12 +191,20 @@ static double largest_gradient(const plb_reference *r) {
     return most;
 }
 
+static bool has_statistics(const plb_reference *r) {
+    for (int i = 0; i < r->count; i++) {
+        if (plb_result_kind_of(r->entry[i].name) == PLB_RESULT_BUFFER) return true;
+    }
+    return false;
+}
+
 typedef struct judge {
     plb_client *client;
     const plb_load *load;
     const plb_reference *reference;
     const plb_safetensors *weights;
     double largest_gradient;
+    bool normalises; // has running statistics
     plb_proof *proof;
 } judge;
 
@@ -198,24 +214,49 @@ static const float *file_weight(const judge *j, const char *name, int64_t n) {
     return t->tensor.data;
 }
 
+// A mean is known to the rounding of what it is the mean of, and may itself be zero: it is measured
+// against a tenth of the deviation at least. 0 for anything else.
+static double mean_floor(const plb_reference *r, const char *name) {
+    static const char mean[] = ".running_mean", variance[] = ".running_var";
+    const size_t n = strlen(name), stem = n < strlen(mean) ? 0 : n - strlen(mean);
+    if (!stem || strcmp(name + stem, mean) != 0) return 0;
+    for (int i = 0; i < r->count; i++) {
+        const plb_reference_entry *e = &r->entry[i];
+        if (strncmp(e->name, name, stem) != 0 || strcmp(e->name + stem, variance) != 0) continue;
+        double sum = 0;
+        int64_t count = plb_shape_count(&e->shape);
+        for (int64_t k = 0; k < count; k++) sum += e->value[k];
+        return count ? 0.1 * sqrt(fmax(sum / (double)count, 0)) : 0;
+    }
+    return 0;
+}
+
 static void judge_tensor(const judge *j, const plb_reference_entry *e, const plb_tensor *found) {
     const double small = 1e-3; // of the largest gradient
+    const double few = 3; // dividing by the deviation of a batch's few values amplifies rounding
     plb_result_kind kind = plb_result_kind_of(e->name);
     int64_t n = plb_shape_count(&e->shape);
     double limit = plb_tolerance(j->load->c, kind, j->load->facts->depth), floor = 0;
     const float *base = NULL;
+    if (kind == PLB_RESULT_OUTPUT && j->normalises) limit *= few;
+    if (kind == PLB_RESULT_BUFFER) floor = mean_floor(j->reference, e->name);
     if (kind == PLB_RESULT_GRADIENT) floor = small * j->largest_gradient;
     if (kind == PLB_RESULT_WEIGHT && (base = file_weight(j, e->name + strlen("weight."), n))) {
         // A change is known to the rounding of the weight that it is added to.
         double moved = rms(e->value, base, n), size = rms(e->value, NULL, n);
-        floor = small * PLB_BENCH_LR * j->largest_gradient;
+        floor = small * j->reference->rate * j->largest_gradient;
         limit += 2 * plb_dtype_epsilon(PLB_F32) * size / fmax(fmax(moved, floor), 1e-30);
     }
     double error = plb_result_error(kind, e->value, found, base, floor);
     j->proof->compared[kind]++;
     char name[80];
-    snprintf(name, sizeof name, "loss of step %d", (int)e->batch + 1);
-    note(j->proof, kind == PLB_RESULT_LOSS ? name : e->name, error, limit);
+    snprintf(name, sizeof name, "%s of step %d", e->name, (int)e->batch + 1);
+    bool of_step = kind == PLB_RESULT_LOSS || kind == PLB_RESULT_OUTPUT;
+    bool later = of_step && e->batch > 0;
+    plb_proof_worst *worst = !later                      ? &j->proof->kind[kind]
+                             : kind == PLB_RESULT_OUTPUT ? &j->proof->later_output
+                                                         : &j->proof->later_loss;
+    note(j->proof, worst, of_step ? name : e->name, error, limit);
 }
 
 static plb_status judge_entry(const judge *j, const plb_reference_entry *e, const json_t *tensors) {
@@ -237,19 +278,91 @@ static plb_status judge_entry(const judge *j, const plb_reference_entry *e, cons
     return PLB_OK;
 }
 
+// How far the optimizer went along the first gradient, in steps of the rate: with momentum
+// 1 + m + g2·g1/g1². A stack is measured along its own gradient, so that what rounding did to that
+// one hardly shows: this sees a rate or a momentum that is off by a hundredth.
+typedef struct along {
+    double change, gradient; // sums of (weight - file's weight) · gradient, and of gradient²
+} along;
+
+static void add_along(along *to, const plb_tensor *weight, const float *base,
+                      const plb_tensor *gradient) {
+    int64_t n = plb_shape_count(&weight->shape);
+    for (int64_t i = 0; i < n; i++) {
+        double g = plb_load_f64(gradient->data, gradient->dtype, i);
+        to->change += (plb_load_f64(weight->data, weight->dtype, i) - (double)base[i]) * g;
+        to->gradient += g * g;
+    }
+}
+
+static const plb_reference_entry *reference_gradient(const plb_reference *r, const char *name) {
+    for (int i = 0; i < r->count; i++) {
+        const plb_reference_entry *e = &r->entry[i];
+        if (plb_result_kind_of(e->name) != PLB_RESULT_GRADIENT) continue;
+        if (strcmp(e->name + strlen("grad."), name) == 0) return e;
+    }
+    return NULL;
+}
+
+static plb_tensor tensor_of(const plb_reference_entry *e) {
+    return plb_tensor_dense((void *)e->value, PLB_F64, &e->shape, (plb_layout){0});
+}
+
+static plb_status add_step_of(const judge *j, const plb_reference_entry *e, const json_t *tensors,
+                              along *right, along *found) {
+    const int64_t n = plb_shape_count(&e->shape);
+    const plb_reference_entry *g = reference_gradient(j->reference, e->name + strlen("weight."));
+    const json_t *weight = find(tensors, e->name, e->batch);
+    const float *base = file_weight(j, e->name + strlen("weight."), n);
+    if (!g || !weight || !base || plb_shape_count(&g->shape) != n) return PLB_OK;
+    const json_t *gradient = find(tensors, g->name, g->batch);
+    const plb_tensor right_weight = tensor_of(e), right_gradient = tensor_of(g);
+    plb_tensor w, own = right_gradient; // of a stack that hands out none
+    PLB_TRY(plb_client_tensor(j->client, weight, &w));
+    if (gradient) PLB_TRY(plb_client_tensor(j->client, gradient, &own));
+    if (plb_shape_count(&w.shape) != n || plb_shape_count(&own.shape) != n) return PLB_OK;
+    add_along(right, &right_weight, base, &right_gradient);
+    add_along(found, &w, base, &own);
+    return PLB_OK;
+}
+
+// Numbers of 16 bits move by less than their own distance.
+static bool knows_steps(const plb_case *c) {
+    return plb_tolerance_epsilon(c) <= plb_dtype_epsilon(PLB_F32);
+}
+
+static plb_status judge_step(const judge *j, const json_t *tensors) {
+    const double limit = 0.01;
+    along right = {0}, found = {0};
+    if (!knows_steps(j->load->c)) return PLB_OK;
+    for (int i = 0; i < j->reference->count; i++) {
+        const plb_reference_entry *e = &j->reference->entry[i];
+        if (plb_result_kind_of(e->name) != PLB_RESULT_WEIGHT) continue;
+        PLB_TRY(add_step_of(j, e, tensors, &right, &found));
+    }
+    if (!(right.gradient > 0)) return PLB_OK;
+    double expected = -right.change / right.gradient / j->reference->rate;
+    double length = -found.change / found.gradient / j->reference->rate;
+    double error = fabs(length - expected) / fmax(fabs(expected), 1);
+    note(j->proof, &j->proof->step, "length of two steps along the gradient",
+         isfinite(error) ? error : HUGE_VAL, limit);
+    return PLB_OK;
+}
+
 static plb_status prove_train(plb_client *client, const plb_load *load, const plb_reference *r,
                               const json_t *tensors, plb_proof *p) {
     plb_safetensors *weights = NULL;
     const json_t *capabilities = json_object_get(client->hello, "capabilities");
     bool no_gradients = json_is_false(json_object_get(capabilities, "gradients"));
     PLB_TRY(plb_safetensors_open(load->weights, &weights));
-    const judge j = {client, load, r, weights, largest_gradient(r), p};
+    const judge j = {client, load, r, weights, largest_gradient(r), has_statistics(r), p};
     plb_status status = PLB_OK;
     for (int i = 0; i < r->count && !status; i++) {
         plb_result_kind kind = plb_result_kind_of(r->entry[i].name);
         if (kind == PLB_RESULT_GRADIENT && no_gradients) continue;
         status = judge_entry(&j, &r->entry[i], tensors);
     }
+    if (!status) status = judge_step(&j, tensors);
     plb_safetensors_free(weights);
     return status;
 }
@@ -319,7 +432,8 @@ static void check_loss(const plb_load *load, const plb_reference *r, const plb_b
     }
     double limit =
         plb_tolerance(load->c, PLB_RESULT_LOSS, load->facts->depth) * (1 + growth * (double)step);
-    note(p, "loss of a timed iteration", error, limit);
+    note(p, step ? &p->later_loss : &p->kind[PLB_RESULT_LOSS], "loss of a timed iteration", error,
+         limit);
 }
 
 void plb_proof_check_block(const plb_load *load, const plb_reference *r, const plb_block *block,
@@ -346,7 +460,8 @@ static plb_status check_moved(const judge *j, const json_t *tensors, const plb_r
     plb_tensor found;
     if (!base) return PLB_OK;
     // The reference moved it by more than rounding.
-    if (rms(e->value, base, n) < 1e-6 * rms(e->value, NULL, n) + 1e-12) return PLB_OK;
+    const double least = knows_steps(j->load->c) ? 1e-6 : plb_tolerance_epsilon(j->load->c);
+    if (rms(e->value, base, n) < least * rms(e->value, NULL, n) + 1e-12) return PLB_OK;
     for (size_t i = 0; i < json_array_size(tensors) && !entry; i++) {
         const json_t *t = json_array_get(tensors, i);
         const char *title = json_string_value(json_object_get(t, "name"));
@@ -389,9 +504,30 @@ out:
 }
 
 // ---------------------------------------------------------------------------- telling
+static const char *const names[PLB_RESULT_KINDS] = {
+    "output", "loss", "gradients", "weights", "running statistics", "layers"};
+
+static void add_worst(json_t *list, const char *kind, const plb_proof_worst *w) {
+    if (!(w->limit > 0)) return;
+    json_array_append_new(list,
+                          json_pack("{s:s,s:s,s:o,s:f}", "kind", kind, "name", w->name, "error",
+                                    isfinite(w->error) ? json_real(w->error) : json_null(),
+                                    "allowed", w->limit));
+}
+
+// The worst of each kind with what was allowed.
+static json_t *worst_list(const plb_proof *p) {
+    json_t *list = json_array();
+    for (int i = 0; i < PLB_RESULT_KINDS; i++) {
+        add_worst(list, names[i], &p->kind[i]);
+        if (i == PLB_RESULT_OUTPUT) add_worst(list, "later output", &p->later_output);
+        if (i == PLB_RESULT_LOSS) add_worst(list, "later loss", &p->later_loss);
+    }
+    add_worst(list, "step", &p->step);
+    return list;
+}
+
 json_t *plb_proof_json(const plb_proof *p) {
-    static const char *const names[PLB_RESULT_KINDS] = {
-        "output", "loss", "gradients", "weights", "running statistics", "layers"};
     json_t *checked = json_array();
     for (int i = 0; i < PLB_RESULT_KINDS; i++) {
         if (p->compared[i]) json_array_append_new(checked, json_string(names[i]));
@@ -405,6 +541,7 @@ json_t *plb_proof_json(const plb_proof *p) {
     json_object_set_new(out, "worst", json_string(p->worst_name));
     json_object_set_new(out, "worst_over_tolerance",
                         isfinite(p->worst) ? json_real(p->worst) : json_null());
+    json_object_set_new(out, "by_kind", worst_list(p));
     json_object_set_new(out, "first_different",
                         p->first_name[0] ? json_string(p->first_name) : json_null());
     json_object_set_new(out, "first_layer",

@@ -7,6 +7,11 @@
 #include "bench/reference.h"
 #include "bench/tolerance.h"
 
+typedef struct plb_proof_worst {
+    double error, limit;
+    char name[160];
+} plb_proof_worst;
+
 typedef struct plb_proof {
     bool done, equal;
     double max_rel_error; // of all that was compared
@@ -14,6 +19,9 @@ typedef struct plb_proof {
     char worst_name[160]; // which that is
     char first_name[160]; // the first that differs; "" when equal
     double first_error, first_limit;
+    plb_proof_worst kind[PLB_RESULT_KINDS];   // the worst of each; of training, of the first step
+    plb_proof_worst later_output, later_loss; // of later steps
+    plb_proof_worst step;                     // how far the optimizer went
     char first_layer[160];          // the first layer that differs, where the stack told; ""
     char reason[800];               // why not equal; ""
     int compared[PLB_RESULT_KINDS]; // how many of each kind

@@ -2,6 +2,7 @@
 #include "bench/reference.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,8 +18,9 @@ enum { MAX_ENTRIES = 8192, MOST_SLOTS = 64, LIMIT_S = 3600 };
 static const double assumed_flops = 5e9; // a second, in f64, on a slow processor
 
 bool plb_reference_affords(const plb_facts *facts, double budget_s) {
-    // Two proofs with their gradients, and a first step on each of a few batches.
-    double steps = facts->training ? 2 + 1 + PLB_REFERENCE_STEPS + 1 + 4 : 1;
+    // Up to two proofs to find the rate, with gradients; one of all steps; and a first step on each
+    // of a few batches.
+    double steps = facts->training ? 2 * (2 + 1) + PLB_REFERENCE_STEPS + 1 + 4 : 1;
     return facts->flops * steps <= assumed_flops * budget_s;
 }
 
@@ -210,15 +212,42 @@ static plb_status compute_losses(plb_client *client, const plb_load *load, plb_r
     return status;
 }
 
-static plb_status compute_train(plb_client *client, const plb_load *load, plb_reference *r) {
+double plb_reference_rate(const plb_reference *r) {
+    double loss = 0, squares = 0, rate = PLB_BENCH_LR;
+    for (int i = 0; i < r->count; i++) {
+        const plb_reference_entry *e = &r->entry[i];
+        if (strcmp(e->name, "loss") == 0 && e->batch == 0) loss = fabs(*e->value);
+        if (strncmp(e->name, "grad.", 5) != 0) continue;
+        int64_t n = plb_shape_count(&e->shape);
+        for (int64_t k = 0; k < n; k++) squares += e->value[k] * e->value[k];
+    }
+    while (rate * squares > PLB_REFERENCE_SHARE * loss && rate > 1e-9) rate /= 2;
+    return rate;
+}
+
+// One proof over batches 0 and 1, with the rate of the load.
+static plb_status compute_steps(plb_client *client, const plb_load *load, plb_reference *r) {
     static const int both[] = {0, 1};
     json_t *answer = NULL;
     plb_loaded loaded;
     PLB_TRY(plb_load_send(client, load, &loaded));
     PLB_TRY(ask_proof(client, both, 2, &answer));
+    r->count = 0;
     plb_status status = take_entries(client, answer, r);
     json_decref(answer);
-    return status ? status : compute_losses(client, load, r);
+    return status;
+}
+
+static plb_status compute_train(plb_client *client, const plb_load *load, plb_reference *r) {
+    plb_load own = *load;
+    own.rate = PLB_BENCH_LR;
+    PLB_TRY(compute_steps(client, &own, r));
+    r->rate = plb_reference_rate(r);
+    if (r->rate < own.rate) {
+        own.rate = r->rate;
+        PLB_TRY(compute_steps(client, &own, r));
+    }
+    return compute_losses(client, &own, r);
 }
 
 // ---------------------------------------------------------------------------- the file
@@ -230,7 +259,10 @@ static plb_status cache_path(const plb_load *load, const char *cache, char *path
     PLB_TRY(plb_file_map_open(load->weights, &map));
     hash = plb_hash_bytes(hash, map.bytes, map.size_bytes);
     plb_file_map_close(&map);
-    const double numbers[] = {PLB_BENCH_LR,
+    const double layout = 2; // of the file: with the output and the rate of every step
+    const double numbers[] = {layout,
+                              PLB_BENCH_LR,
+                              PLB_REFERENCE_SHARE,
                               PLB_BENCH_MOMENTUM,
                               PLB_REFERENCE_STEPS,
                               (double)load->batches->n_slots,
@@ -251,10 +283,11 @@ static plb_named_tensor as_tensor(const char *name, const double *value, const p
 }
 
 static plb_status write_cache(const char *path, const plb_load *load, plb_reference *r) {
-    plb_named_tensor *list = plb_alloc_array((size_t)r->count + 2, sizeof *list);
+    plb_named_tensor *list = plb_alloc_array((size_t)r->count + 3, sizeof *list);
     size_t n = 0;
     if (!list) return no_memory();
     if (load->facts->training) {
+        list[n++] = as_tensor("rate", &r->rate, &plb_shape_of(1));
         list[n++] = as_tensor("first_loss", r->first_loss, &plb_shape_of(r->n_sources));
         list[n++] =
             as_tensor("sequence_loss", r->sequence_loss, &plb_shape_of(PLB_REFERENCE_STEPS));
@@ -302,7 +335,9 @@ static plb_status read_cache(const char *path, plb_reference *r) {
         const plb_named_tensor *t = plb_safetensors_at(file, i);
         const plb_shape *s = &t->tensor.shape;
         if (t->tensor.dtype != PLB_F64) PLB_TRY_OUT(plb_fail(PLB_EINVAL, "%s: not f64", path));
-        if (strcmp(t->name, "first_loss") == 0) {
+        if (strcmp(t->name, "rate") == 0) {
+            r->rate = *(const double *)t->tensor.data;
+        } else if (strcmp(t->name, "first_loss") == 0) {
             r->n_sources = s->dim[0];
             PLB_TRY_OUT(copy_values(r, t, &r->first_loss));
         } else if (strcmp(t->name, "sequence_loss") == 0) {

@@ -27,6 +27,7 @@ typedef struct plb_reference {
     // pool; losses of steps that rotate batches 0 and 1.
     plb_reference_entry *entry;
     int count;
+    double rate;                 // of the optimizer that these hold for
     const double *first_loss;    // [n_sources]
     const double *sequence_loss; // [PLB_REFERENCE_STEPS]
 } plb_reference;
@@ -39,6 +40,13 @@ PLB_API PLB_MUST_USE plb_status plb_reference_get(plb_client *client, const plb_
 PLB_API void plb_reference_free(plb_reference *reference); // back to {0}
 // Logits [classes] of a row of the pool, or NULL where they are not known.
 PLB_API const double *plb_reference_row(const plb_reference *reference, int64_t batch, int64_t row);
+
+// The rate of a proof's optimizer, from the first step's loss and gradients among the entries:
+// PLB_BENCH_LR, halved until the step changes the loss to first order by no more than
+// PLB_REFERENCE_SHARE of it: rate · Σ gradient² ≤ share · loss. Two steps of a larger one are
+// chaotic in models that normalise few values: they amplify rounding beyond any tolerance.
+#define PLB_REFERENCE_SHARE 0.01
+PLB_API double plb_reference_rate(const plb_reference *reference);
 
 // Whether the proof of a training step in f64 fits the budget, by its arithmetic.
 PLB_API bool plb_reference_affords(const plb_facts *facts, double budget_s);

@@ -208,7 +208,7 @@ static plb_status prove_train(plb_worker_session *s, const json_t *batches) {
         plb_worker_job_feed(&s->job, slot);
         PLB_TRY(plb_plan_run(s->job.plan));
         PLB_TRY(emit_output(s, "loss", "loss", i));
-        if (i == 0 && !job->file) PLB_TRY(emit_output(s, "logits", "output", i));
+        if (!job->file) PLB_TRY(emit_output(s, "logits", "output", i));
     }
     PLB_TRY(emit_variables(s, n - 1));
     PLB_TRY(emit_gradients(s, first));

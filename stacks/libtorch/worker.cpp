@@ -124,7 +124,7 @@ class Worker {
             s.finish();
             const auto batch = static_cast<int64_t>(i);
             if (out.loss.defined()) put("loss", out.loss, batch, tensors);
-            if (i == 0 || !s.given().training()) put(s.output_name(), out.output, batch, tensors);
+            put(s.output_name(), out.output, batch, tensors);
             if (i == 0 && s.given().training()) put_all(s.gradients(), batch, tensors);
             if (channel.cancelled()) throw RequestError("cancelled", "as asked");
         }

@@ -336,6 +336,81 @@ class DroppedGradient(Cheat):
         return answer
 
 
+class Optimizer(Cheat):
+    """Another optimizer than it was told."""
+    change = {}
+
+    def load(self, request):
+        told = request["optimizer"]
+        own = {key: told[key] * factor for key, factor in self.change.items()}
+        return super().load(dict(request, optimizer=dict(told, **own)))
+
+
+class WrongMomentum(Optimizer):
+    """Keeps 0.8 of its speed in place of 0.9."""
+    change = {"momentum": 0.8 / 0.9}
+
+
+class WrongRate(Optimizer):
+    """Its steps are a twentieth too long."""
+    change = {"lr": 1.05}
+
+
+class SecondStep(Cheat):
+    """Honest in the first step of a proof; `replaced` of the second comes from another proof."""
+    replaced = ()
+
+    def other(self, request):
+        raise NotImplementedError
+
+    def prove(self, request):
+        answer = self.ask(request)
+        if len(request["batches"]) < 2:
+            return answer
+        for tensor in answer["tensors"]:
+            self.replace(tensor, self.read(tensor))  # The next request writes over it.
+        wrong = {(t["name"], t["batch"]): t for t in self.other(request)["tensors"]}
+        for tensor in answer["tensors"]:
+            kind = tensor["name"].split(".")[0]
+            if kind in self.replaced and tensor["batch"] == 1:
+                self.replace(tensor, self.read(wrong[tensor["name"], tensor["batch"]]))
+        return answer
+
+    def shorter(self, request, slot):
+        """The proof of a single step, whose results are told as those of the second."""
+        answer = self.ask(dict(request, batches=[slot]))
+        return dict(answer, tensors=[dict(t, batch=1) for t in answer["tensors"]])
+
+
+class StaleStatistics(SecondStep):
+    """The second step does not touch running statistics."""
+    replaced = ("buffer",)
+
+    def other(self, request):
+        return self.shorter(request, request["batches"][0])
+
+
+class StaleWeights(StaleStatistics):
+    """The second step's results are those of the file's weights."""
+    replaced = ("loss", "output")
+
+    def other(self, request):
+        return self.shorter(request, request["batches"][1])
+
+
+class NoSecondStep(StaleStatistics):
+    """The optimizer steps once."""
+    replaced = ("weight",)
+
+
+class SameDataTwice(SecondStep):
+    """The second step computes on the batch of the first."""
+    replaced = ("loss", "output", "weight", "buffer")
+
+    def other(self, request):
+        return self.ask(dict(request, batches=request["batches"][:1] * 2))
+
+
 class LowPrecision(ChangedWeights):
     """Multiplies numbers that were rounded first. Products of the first layer are then exactly
     those of a low precision; later activations keep more than a real cheat's would."""
@@ -354,6 +429,32 @@ class Tf32(LowPrecision):
 
 class Bf16(LowPrecision):
     bits = 16
+
+
+class SecondInBf16(Bf16, SecondStep):
+    """The forward pass of the second step is computed in bf16."""
+    replaced = ("loss", "output", "buffer")
+    low = False
+
+    def change(self, name, data):
+        return super().change(name, data) if self.low else data
+
+    def change_input(self, request, name, data):
+        return super().change_input(request, name, data) if self.low else data
+
+    def other(self, request):
+        request = dict(request)
+        self.low = True
+        self.load(self.load_request_told)
+        answer = self.ask(request)
+        self.low = False
+        kept = [dict(t, offset=self.put(self.read(t))) for t in answer["tensors"]]
+        self.load(self.load_request_told)
+        return dict(answer, tensors=kept)
+
+    def load(self, request):
+        self.load_request_told = request
+        return super().load(request)
 
 
 class EarlyReturn(Cheat):
@@ -488,7 +589,10 @@ CHEATS = {
     "ahead": AheadOfTime, "skipped-layer": SkippedLayer, "other-weights": OtherWeights,
     "no-training-mode": NoTrainingMode, "no-evaluation-mode": NoEvaluationMode,
     "no-optimizer": NoOptimizer, "no-optimizer-timed": NoOptimizerWhileTimed,
-    "dropped-gradient": DroppedGradient, "tf32": Tf32, "bf16": Bf16,
+    "dropped-gradient": DroppedGradient, "wrong-momentum": WrongMomentum,
+    "wrong-rate": WrongRate, "stale-statistics": StaleStatistics, "stale-weights": StaleWeights,
+    "no-second-step": NoSecondStep, "same-data-twice": SameDataTwice,
+    "second-in-bf16": SecondInBf16, "tf32": Tf32, "bf16": Bf16,
     "early-return": EarlyReturn, "early-return-inside": EarlyReturnInside,
     "shortened-later": ShortenedLater,
     "every-other": EveryOther, "more-threads": MoreThreads, "admitted-threads": AdmittedThreads,

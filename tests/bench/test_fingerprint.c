@@ -99,6 +99,27 @@ static void test_this_machine(void) {
     plb_fingerprint_free(&g);
 }
 
+// A variable that slows some stacks more than others makes another machine, and is told.
+static void test_unequal_environment(void) {
+    plb_fingerprint without, with;
+    unsetenv("OMP_WAIT_POLICY");
+    CHECK_OK(plb_fingerprint_take("", 0, &without));
+    setenv("OMP_WAIT_POLICY", "passive", 1);
+    CHECK_OK(plb_fingerprint_take("", 0, &with));
+    unsetenv("OMP_WAIT_POLICY");
+    json_t *machine = parsed(with.machine);
+    const json_t *set = json_object_get(machine, "environment");
+    const char *policy = json_string_value(json_object_get(set, "OMP_WAIT_POLICY"));
+    CHECK(policy && strcmp(policy, "passive") == 0);
+    CHECK(!json_object_get(set, "OMP_NUM_THREADS")); // bench sets that one for all alike
+    CHECK(strcmp(without.machine, with.machine) != 0);
+    CHECK(with.warning && strstr(with.warning, "OMP_WAIT_POLICY=passive"));
+    CHECK(!without.warning || !strstr(without.warning, "OMP_WAIT_POLICY"));
+    json_decref(machine);
+    plb_fingerprint_free(&with);
+    plb_fingerprint_free(&without);
+}
+
 // Spins until killed, as a child of nobody here. Returns its number.
 static pid_t start_stranger(void) {
     int ends[2];
@@ -195,6 +216,7 @@ static void test_out_of_memory(void) {
 static const check_test tests[] = {
     {"state_of_files", test_state_of_files},
     {"this_machine", test_this_machine},
+    {"unequal_environment", test_unequal_environment},
     {"busy", test_busy},
     {"git", test_git},
     {"out_of_memory", test_out_of_memory},

@@ -79,8 +79,6 @@ class Worker:
                     session.finish()
                 results = session.results(out)
                 del out  # Not one batch's results longer than the call that made them.
-                if self.case.training and i > 0:
-                    results = {"loss": results["loss"]}
                 tensors += self.put(results.items(), i)
                 if self.case.training and i == 0:
                     tensors += self.put(session.gradients(slot).items(), i)
