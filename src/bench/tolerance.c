@@ -12,7 +12,7 @@ static const struct {
     double epsilon;
     double c[PLB_RESULT_KINDS]; // output, loss, gradient, weight, buffer, layer
 } table[] = {
-    {"f32", 0x1p-23, {40, 40, 110000, 140000, 300, 40}},
+    {"f32", 0x1p-23, {40, 40, 160000, 170000, 300, 40}},
     {"tf32", 0x1p-10, {4, 4, 64, 128, 8, 4}},
     {"f16", 0x1p-10, {8, 8, 64, 128, 8, 8}},
     {"bf16", 0x1p-7, {8, 8, 16, 32, 8, 8}},

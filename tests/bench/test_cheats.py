@@ -84,11 +84,26 @@ def run(place, task):
     judged(names, bench, lambda name, case: judge(task, name, case))
 
 
+def run_statistics(place):
+    """What only a model with running statistics shows; its reference takes a while."""
+    names = ["honest", "stale-statistics", "second-in-bf16"]
+    _, document, err = place.run("verify", "shufflenet_v2_x1_0", "--size", "32", "--task", "train",
+                                 "--batch", "8", "--threads", "1", "--stack", ",".join(names),
+                                 "--no-lock")
+    check(document, f"statistics: {err[-2000:]}")
+    reasons = {case["stack"]: case["reason"] or "" for case in (document or {"cases": []})["cases"]}
+    for name, words in zip(names, ("", "buffer.", "of step 2")):
+        reason = reasons.get(name, "no case")
+        check(words in reason and bool(words) == bool(reason), f"statistics {name}: {reason}")
+
+
 def main():
     place = Place()
     place.add_script("cheat_stack.py", *CHEATS)
     for task in TASKS:
         run(place, task)
+    if os.environ.get("PLB_TEST_FULL") == "1":
+        run_statistics(place)
     finish()
 
 
