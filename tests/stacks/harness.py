@@ -87,8 +87,8 @@ class Problem:
                                              torch.from_numpy(y))
             loss.backward()
             found["loss", i] = loss.detach().numpy()
+            found["output", i] = out.detach().numpy()
             if i == 0:
-                found["output", 0] = out.detach().numpy()
                 found |= {(f"grad.{k}", 0): p.grad.numpy().copy()
                           for k, p in model.named_parameters()}
             optimizer.step()
