@@ -243,6 +243,14 @@ static plb_status add_steps(const plb_query *q, plb_own *own, const plb_pool_par
     plb_own_list *list = wide ? &own->aligned : &own->any;
     const bool max_grad = q->op == PLB_OP_max_pool_grad;
     if (is_global(q, p)) return add_global(q, own, p, wide);
+    const int windows = p->out[1] * p->out[2];
+    if (!wide && !p->channel_inner && windows <= PLB_POOL_SMALL && is_side_by_side(q, p)) {
+        const int64_t each = PLB_POOL_PLANES(windows);
+        const plb_cuda_grid planes = {
+            .blocks = {(unsigned)(((int64_t)p->n * p->c + each - 1) / each)},
+            .threads = {PLB_POOL_THREADS}};
+        return plb_own_add(own, list, "max_pool_grad_planes", dtype, planes);
+    }
     const plb_cuda_grid one = {.blocks = {1}, .threads = {1}};
     if (max_grad) PLB_TRY(plb_own_add(own, list, "pool_clear_flag", PLB_DTYPE_COUNT, one));
     const plb_cuda_grid grid = plb_cuda_pool_grid(q, p->count / (wide ? width_of(q) : 1));

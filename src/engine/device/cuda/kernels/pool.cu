@@ -346,31 +346,70 @@ __device__ static void max_backward_2x2(const plb_operands &at, const plb_pool_p
     if (balance && threadIdx.x % 32 == 0) atomicAdd((int *)at.workspace, balance);
 }
 
-// Adds dy where the index points outside of its window: one thread a plane, in order.
+// Adds dy where the index of a plane points outside of its window, in order.
+template <typename T>
+__device__ static void add_strays(const plb_operands &at, const plb_pool_params &p,
+                                  int64_t number) {
+    const int plane = p.in[0] * p.in[1] * p.in[2], windows = p.out[0] * p.out[1] * p.out[2];
+    item it = {(int)(number / p.c), (int)(number % p.c), {0, 0, 0}};
+    const int64_t from = offset_of(p.stride[0], it.n, it.c);
+    for (int window = 0; window < windows; window++) {
+        it.at[2] = window % p.out[2];
+        it.at[1] = window / p.out[2] % p.out[1];
+        it.at[0] = window / p.out[2] / p.out[1];
+        const int place =
+            ((const int *)at.in[0])[from + pixel_of(p.stride[0], it.at[0], it.at[1], it.at[2])];
+        if ((unsigned)place >= (unsigned)plane || inside(p, it, place)) continue;
+        const int64_t to = offset_of(p.stride[2], it.n, it.c) +
+                           pixel_of(p.stride[2], place / p.in[2] / p.in[1],
+                                    place / p.in[2] % p.in[1], place % p.in[2]);
+        const T dy = ((const T *)at.in[1])[offset_of(p.stride[1], it.n, it.c) +
+                                           pixel_of(p.stride[1], it.at[0], it.at[1], it.at[2])];
+        T *dx = (T *)at.out[0] + to;
+        *dx = narrow<T>(widen(*dx) + widen(dy));
+    }
+}
+
+// Where the balance is not zero: one thread a plane.
 template <typename T>
 __device__ static void max_strays(const plb_operands &at, const plb_pool_params &p) {
     if (*(const volatile int *)at.workspace == 0) return;
-    const int plane = p.in[0] * p.in[1] * p.in[2], windows = p.out[0] * p.out[1] * p.out[2];
     const int64_t step = (int64_t)gridDim.x * blockDim.x, planes = (int64_t)p.n * p.c;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < planes; i += step) {
-        item it = {(int)(i / p.c), (int)(i % p.c), {0, 0, 0}};
-        const int64_t from = offset_of(p.stride[0], it.n, it.c);
-        for (int window = 0; window < windows; window++) {
-            it.at[2] = window % p.out[2];
-            it.at[1] = window / p.out[2] % p.out[1];
-            it.at[0] = window / p.out[2] / p.out[1];
-            const int place =
-                ((const int *)at.in[0])[from + pixel_of(p.stride[0], it.at[0], it.at[1], it.at[2])];
-            if ((unsigned)place >= (unsigned)plane || inside(p, it, place)) continue;
-            const int64_t to = offset_of(p.stride[2], it.n, it.c) +
-                               pixel_of(p.stride[2], place / p.in[2] / p.in[1],
-                                        place / p.in[2] % p.in[1], place % p.in[2]);
-            const T dy = ((const T *)at.in[1])[offset_of(p.stride[1], it.n, it.c) +
-                                               pixel_of(p.stride[1], it.at[0], it.at[1], it.at[2])];
-            T *dx = (T *)at.out[0] + to;
-            *dx = narrow<T>(widen(*dx) + widen(dy));
-        }
+        add_strays<T>(at, p, i);
     }
+}
+
+// As max_backward_2x2, for small planes: a block has whole ones, so that it knows by itself whether
+// an index of theirs pointed elsewhere, and one launch is all.
+template <typename T>
+__device__ static void max_backward_planes(const plb_operands &at, const plb_pool_params &p) {
+    const int windows = p.out[1] * p.out[2], plane = p.in[1] * p.in[2];
+    const int64_t planes = (int64_t)p.n * p.c, each = PLB_POOL_PLANES(windows);
+    const int64_t first = blockIdx.x * each;
+    const int mine = (int)(planes - first < each ? planes - first : each);
+    bool stray = false;
+    for (int i = threadIdx.x; i < mine * windows; i += blockDim.x) {
+        const int64_t number = first + i / windows;
+        const int n = (int)(number / p.c), c = (int)(number % p.c);
+        const int h = i % windows / p.out[2], w = i % windows % p.out[2];
+        const int place =
+            ((const int *)at.in[0])[offset_of(p.stride[0], n, c) + pixel_of(p.stride[0], 0, h, w)];
+        const T dy =
+            ((const T *)at.in[1])[offset_of(p.stride[1], n, c) + pixel_of(p.stride[1], 0, h, w)];
+        T *dx = (T *)at.out[0] + offset_of(p.stride[2], n, c);
+        bool met = false;
+#pragma unroll
+        for (int pixel = 0; pixel < 4; pixel++) {
+            const int row = 2 * h + pixel / 2, column = 2 * w + pixel % 2;
+            const bool here = place == row * p.in[2] + column;
+            dx[pixel_of(p.stride[2], 0, row, column)] = here ? dy : narrow<T>((wide<T>)0);
+            met |= here;
+        }
+        stray |= (unsigned)place < (unsigned)plane && !met;
+    }
+    if (!__syncthreads_or(stray)) return;
+    for (int i = threadIdx.x; i < mine; i += blockDim.x) add_strays<T>(at, p, first + i);
 }
 
 PLB_GLOBAL void plb_pool_clear_flag(const plb_operands at, const plb_pool_params p) {
@@ -579,6 +618,7 @@ __device__ static void mean_spread(const plb_operands &at, const plb_pool_params
     PLB_POOL_KERNEL(max_pool_grad_2x2_wide_##dtype,                                              \
                     (max_backward_2x2<T, width_of<T>::value>(at, p)))                            \
     PLB_POOL_KERNEL(max_pool_grad_2x2_##dtype, (max_backward_2x2<T, 1>(at, p)))                  \
+    PLB_POOL_KERNEL(max_pool_grad_planes_##dtype, max_backward_planes<T>(at, p))                 \
     PLB_POOL_KERNEL(max_pool_strays_##dtype, max_strays<T>(at, p))                               \
     PLB_POOL_KERNEL(max_pool_take_##dtype, max_take<T>(at, p))                                   \
     PLB_POOL_KERNEL(avg_pool_wide_##dtype, (mean_forward<T, width_of<T>::value, false>(at, p)))  \

@@ -8,6 +8,9 @@
 // The spatial axes are depth, height, width; missing ones have extent 1 and come first. Strides:
 // of n, c, and those three.
 enum { PLB_POOL_OPERANDS = 3, PLB_POOL_AXES = 3, PLB_POOL_THREADS = 256 };
+// Planes of that many windows that a block has whole, of no more than PLB_POOL_SMALL.
+#define PLB_POOL_PLANES(windows) ((windows) < PLB_POOL_THREADS ? PLB_POOL_THREADS / (windows) : 1)
+enum { PLB_POOL_SMALL = 8 * PLB_POOL_THREADS };
 typedef struct plb_pool_params {
     int32_t n, c;
     int32_t in[PLB_POOL_AXES], out[PLB_POOL_AXES]; // extents of x and y, in the gradient too
