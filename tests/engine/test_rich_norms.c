@@ -10,6 +10,7 @@
 #include "check.h"
 #include "engine/device/backend.h"
 #include "engine/graph/pass.h"
+#include "engine/graph/pattern.h"
 #include "plumb/plumb.h"
 
 typedef struct rich_case {
@@ -68,6 +69,29 @@ static void norm_infer_relu(plb_graph *g) {
     plb_output(g, "y", plb_relu(g, u));
 }
 
+// A convolution, dropout that keeps all, a pool, and ReLU last of all.
+static plb_value pooled(plb_graph *g, plb_value x, bool tells_positions) {
+    const plb_pool_attrs attrs = plb_pool_uniform(2, 2, 1, 0);
+    const plb_conv_attrs narrow = plb_conv_uniform(2, 1, 0, 1, 1);
+    plb_value w = plb_input(g, "filter", PLB_F32, &plb_shape_of(4, 4, 1, 1));
+    plb_value y = plb_dropout(g, plb_conv(g, x, w, PLB_NONE, &narrow), 0);
+    y = plb_max_pool(g, y, &attrs);
+    if (tells_positions) plb_output(g, "positions", y + 1);
+    return plb_relu(g, y);
+}
+static void relu_last(plb_graph *g) {
+    plb_value x = image(g);
+    descend(g, pooled(g, x, false), x);
+}
+static void relu_last_positions_told(plb_graph *g) {
+    plb_value x = image(g);
+    descend(g, pooled(g, x, true), x);
+}
+static void relu_last_two_readers(plb_graph *g) {
+    plb_value x = image(g), y = pooled(g, x, false);
+    descend(g, plb_add(g, plb_tanh(g, y), plb_maker(g, y)->in[0]), x);
+}
+
 static const rich_case cases[] = {
     {"silu", silu, "fuse norm act: 1 slopes", PLB_OP_silu},
     {"the slope of silu", silu, "fuse norm act: 1 slopes", PLB_OP_sigmoid},
@@ -76,15 +100,19 @@ static const rich_case cases[] = {
     {"a second reader", silu_second_reader, NULL, PLB_OP_silu},
     {"two branches", two_branches, "fuse norm sum: 1 sums", PLB_OP_relu_grad},
     {"one branch", one_branch, NULL, PLB_OP_batch_norm_grad},
+    {"relu behind a pool", relu_last, "early relu: 1 ", PLB_OP_relu},
+    {"relu, positions told", relu_last_positions_told, NULL, PLB_OP_relu},
+    {"relu, two readers", relu_last_two_readers, NULL, PLB_OP_relu},
     {"statistics given", norm_infer_relu, "fuse epilogue: 1 ", PLB_OP_relu},
 };
 
 static plb_status rewritten(const plb_graph *graph, plb_strbuf *report, plb_graph **out) {
-    static const plb_pass passes[] = {plb_pass_clean,         plb_pass_fuse_norm_act,
-                                      plb_pass_fuse_epilogue, plb_pass_fuse_norm_grad,
-                                      plb_pass_fuse_norm_sum, plb_pass_use_signs};
+    static const plb_pass passes[] = {plb_pass_clean,          plb_pass_fuse_norm_act,
+                                      plb_pass_early_relu,     plb_pass_fuse_epilogue,
+                                      plb_pass_fuse_norm_grad, plb_pass_fuse_norm_sum,
+                                      plb_pass_use_signs};
     plb_backend backend = plb_backend_cpu;
-    backend.rich_norms = true;
+    backend.rich_norms = backend.early_relu = true;
     const plb_pass_context context = {&backend, 1, report, PLB_F32};
     plb_rewrite rw;
     PLB_TRY(plb_rewrite_begin(graph, &rw));
@@ -97,7 +125,8 @@ static plb_status rewritten(const plb_graph *graph, plb_strbuf *report, plb_grap
 }
 
 static plb_status run(const plb_graph *graph, plb_plan **out) {
-    static const char *const names[] = {"x", "gamma", "beta", "weight", "mean", "variance"};
+    static const char *const names[] = {"x",    "gamma",    "beta",  "weight",
+                                        "mean", "variance", "filter"};
     const plb_plan_options options = {.f64 = true, .threads = 1, .no_fusion = true};
     PLB_TRY(plb_plan_new(graph, &options, out));
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {

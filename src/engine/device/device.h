@@ -159,6 +159,8 @@ typedef struct plb_backend {
     // Whether batch norms and their gradients take other activations than ReLU, and gradients that
     // hand out a masked dy take it as a sum of two.
     bool rich_norms;
+    // Whether a launch saved is worth a ReLU of more elements: one behind a pool, in front of it.
+    bool early_relu;
     // Whether int8_conv and int8_matmul pay on this machine; NULL: no.
     bool (*has_int8)(void);
 } plb_backend;

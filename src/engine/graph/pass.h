@@ -38,6 +38,8 @@ PLB_MUST_USE plb_status plb_pass_permute(plb_graph **graph, const plb_pass_conte
 PLB_MUST_USE plb_status plb_pass_keep_old(plb_graph **graph, const plb_pass_context *context);
 // Inference: batch_norm_infer behind a convolution becomes part of its weights and bias.
 PLB_MUST_USE plb_status plb_pass_fold_norm(plb_graph **graph, const plb_pass_context *context);
+// ReLU behind a pooling or dropout moves to the convolution in front of them.
+PLB_MUST_USE plb_status plb_pass_early_relu(plb_graph **graph, const plb_pass_context *context);
 // Bias, residual and activation move into the convolution, product or norm before them.
 PLB_MUST_USE plb_status plb_pass_fuse_epilogue(plb_graph **graph, const plb_pass_context *context);
 // The slope of another activation moves into the gradient of the batch norm before it.

@@ -32,6 +32,7 @@ static const pass_entry passes[] = {
     {.pass = plb_pass_fold_norm, .fusion = true, .inference = true}, // in f32
     {.pass = plb_pass_autocast, .autocast = true},
     {.pass = plb_pass_fuse_norm_act, .fusion = true},
+    {.pass = plb_pass_early_relu, .fusion = true},
     {.pass = plb_pass_fuse_epilogue, .fusion = true},
     {.pass = plb_pass_fuse_norm_grad, .fusion = true},
     {.pass = plb_pass_fuse_norm_sum, .fusion = true},

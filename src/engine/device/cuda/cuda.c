@@ -72,4 +72,5 @@ const plb_backend plb_backend_cuda = {
     .spatial_layout = plb_cuda_spatial_layout,
     .takes_beta_for_y = true,
     .rich_norms = true,
+    .early_relu = true,
 };
