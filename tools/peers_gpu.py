@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times whole models in PyTorch on a GPU, one JSON line a case.
 
-    python tools/peers_gpu.py [--seconds S] [--timing T] MODEL:TASK:DTYPE:BATCH:MODE[:nchw] ...
+    python tools/peers_gpu.py [--seconds S] [--timing T] [--turns FILE]
+                              MODEL:TASK:DTYPE:BATCH:MODE[:nchw] ...
     python tools/peers_gpu.py --epoch
 
 TASK is infer or train (SGD, momentum 0.9, fused), DTYPE f32, tf32, bf16 or f16: 16-bit inference
@@ -9,10 +10,13 @@ runs with cast weights, training under autocast. MODE is eager, graph (one CUDA 
 inductor-ro (reduce-overhead). Memory is channels last unless :nchw says otherwise, cuDNN's
 benchmark mode is on. latency_ms is the median between two events around one iteration with the
 device idle before, queued_ms many iterations divided by their number: 100 of each, or as many as T
-seconds (4) hold, at least 20. No case starts after S seconds. --epoch times an epoch of the MNIST
-network, 937 steps of 64 and one of 32, with the data on the device.
+seconds (4) hold, at least 20. No case starts after S seconds. Processes that are given the same
+FILE prepare their cases side by side, but whoever times one is then alone on the GPU. --epoch times
+an epoch of the MNIST network, 937 steps of 64 and one of 32, with the data on the device.
 """
 import argparse
+import contextlib
+import fcntl
 import json
 import time
 
@@ -111,19 +115,32 @@ def train(name, dtype, batch, mode, layout):
     return captured(step) if mode == "graph" else step
 
 
-def run_case(case, timing):
+@contextlib.contextmanager
+def turn(file, alone):
+    """Beside others that are not alone; at once without a file."""
+    if not file:
+        yield
+        return
+    with open(file, "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
+
+
+def run_case(case, timing, turns):
     name, task, dtype, batch, mode, *rest = case.split(":")
     layout = torch.contiguous_format if rest == ["nchw"] else torch.channels_last
     settings(dtype)
     torch._dynamo.reset()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    begin = time.time()
-    step = {"infer": infer, "train": train}[task](name, dtype, int(batch), mode, layout)
-    step()
-    torch.cuda.synchronize()
-    first = time.time() - begin
-    one, queued = timed(step, seconds=timing)
+    with turn(turns, alone=False):
+        begin = time.time()
+        step = {"infer": infer, "train": train}[task](name, dtype, int(batch), mode, layout)
+        step()
+        torch.cuda.synchronize()
+        first = time.time() - begin
+    with turn(turns, alone=True):
+        one, queued = timed(step, seconds=timing)
     return {"latency_ms": round(one, 4), "queued_ms": round(queued, 4),
             "first_s": round(first, 2), "peak_bytes": torch.cuda.max_memory_reserved()}
 
@@ -190,6 +207,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--timing", type=float, default=4.0)
+    parser.add_argument("--turns")
     parser.add_argument("--epoch", action="store_true")
     parser.add_argument("cases", nargs="*")
     options = parser.parse_args()
@@ -200,7 +218,7 @@ def main():
         tell(f"mnist_cnn:epoch:f32:64:{mode}", epoch, mode)
     for case in options.cases:
         if time.time() - begin < options.seconds:
-            tell(case, run_case, case, options.timing)
+            tell(case, run_case, case, options.timing, options.turns)
 
 
 if __name__ == "__main__":
