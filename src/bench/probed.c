@@ -9,7 +9,7 @@
 #include "bench/matrix.h"
 #include "bench/usage.h"
 
-enum { WARM_UPS = 3, MOST_ITERATIONS = 500 };
+enum { WARM_UPS = 3, MOST_ITERATIONS = 500, OPERATOR_ITERATIONS = 4 };
 
 typedef struct probed {
     plb_bench *b;
@@ -61,6 +61,20 @@ static plb_status look(probed *p, plb_probed_window *out) {
     return status ? status : stopped;
 }
 
+// After the probe's window: recording operators costs time, and is the stack's own doing.
+static plb_status take_operators(probed *p, json_t **answer, plb_probed_window *out) {
+    const json_t *can =
+        json_object_get(json_object_get(p->client.hello, "capabilities"), "operators");
+    if (!json_is_true(can)) return PLB_OK;
+    json_t *request = json_pack("{s:s,s:i,s:s,s:[i,i],s:i,s:b,s:b}", "type", "sample", "n",
+                                OPERATOR_ITERATIONS, "region", p->load.c->region, "batches", 0, 1,
+                                "check", -1, "restart", p->load.facts->training, "profile", 1);
+    PLB_TRY(plb_client_ask(&p->client, request, p->b->options.timeout_s, "samples", answer));
+    out->operators = json_object_get(*answer, "operators");
+    out->operator_iterations = OPERATOR_ITERATIONS;
+    return PLB_OK;
+}
+
 static plb_status note_failure(probed *p) {
     json_t *object = json_pack("{s:s}", "failure", p->client.failure.reason);
     p->c->profile = object ? json_dumps(object, JSON_COMPACT) : NULL;
@@ -73,6 +87,7 @@ plb_status plb_probed_run(plb_bench *b, plb_group *g, plb_bench_case *c) {
     const char *const *environment = NULL;
     plb_probed_window window = {.device = c->c.device};
     probed p = {.b = b, .c = c};
+    json_t *answer = NULL; // that has the operators
     if (!probe || c->failure.outcome != PLB_OUTCOME_OK || c->profile) return PLB_OK;
     p.load = (plb_load){.c = &c->c,
                         .facts = &g->facts,
@@ -84,12 +99,14 @@ plb_status plb_probed_run(plb_bench *b, plb_group *g, plb_bench_case *c) {
     PLB_TRY(probe->begin(probe->context, &environment));
     plb_status status = bring_up(&p, environment);
     if (!status) status = look(&p, &window);
+    if (!status) status = take_operators(&p, &answer, &window);
     const bool broke = status == PLB_EBROKEN && p.client.failure.outcome != PLB_OUTCOME_OK;
     if (broke) status = note_failure(&p);
     plb_client_stop(&p.client);
-    if (status || broke) {
+    if (status || broke)
         probe->drop(probe->context);
-        return status;
-    }
-    return probe->take(probe->context, &window, &c->profile);
+    else
+        status = probe->take(probe->context, &window, &c->profile);
+    json_decref(answer);
+    return status;
 }

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <jansson.h>
+
 #include "plumb/status.h"
 
 // What was looked at, in a steady worker.
@@ -15,6 +17,10 @@ typedef struct plb_probed_window {
     const char *device; // of the case: "cpu", "cuda:0"
     int64_t iterations;
     int64_t wall_ns, cpu_ns; // cpu: of all threads of the worker; -1: unknown
+    // The stack's own operators, as the protocol has them, from further iterations that are in no
+    // time above; NULL: it records none. Borrowed.
+    const json_t *operators;
+    int64_t operator_iterations;
 } plb_probed_window;
 
 typedef struct plb_bench_probe {

@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "cli/probe_library.h"
 #include "cli/profile_report.h"
+#include "cli/stack_operators.h"
 #include "probe/breakdown.h"
 #include "probe/profile.h"
 
@@ -165,6 +166,7 @@ static plb_status summarize(const plb_profile *profile, const plb_probed_window 
     else
         plb_json_double(&json, "cpu_ms", (double)w->cpu_ns / 1e6 / (double)w->iterations);
     write_devices(&json, profile, w->iterations);
+    plb_stack_operators_json(w->operators, w->operator_iterations, KERNELS, &json);
     const bool incomplete = plb_profile_incomplete(&report, why, sizeof why);
     plb_json_bool(&json, "complete", !incomplete);
     plb_json_string(&json, "incomplete_reason", incomplete ? why : NULL);
@@ -183,6 +185,8 @@ static plb_status print_whole(plb_bench_probing *p, const plb_probed_window *w) 
     flags.steps = w->iterations;
     const plb_profile_view view = {.flags = &flags,
                                    .folder = p->folder,
+                                   .operators = w->operators,
+                                   .operator_iterations = w->operator_iterations,
                                    .about.words = strcmp(w->device, "cpu") == 0 ? "host" : "file",
                                    .output = -1};
     p->shown = true;

@@ -7,6 +7,7 @@
 #include "base/core/arena.h"
 #include "cli/profile_numbers.h"
 #include "cli/profile_tallies.h"
+#include "cli/stack_operators.h"
 #include "probe/advice.h"
 #include "probe/breakdown.h"
 #include "probe/cost.h"
@@ -404,6 +405,7 @@ void plb_profile_json(const plb_profile_report *r, plb_json *json) {
     json_ranges(p, json);
     json_operators(r, json);
     plb_profile_json_tallies(r->profile, json);
+    if (r->operators) plb_stack_operators_json(r->operators, r->operator_iterations, 0, json);
     json_counted(p, json);
     json_steps(r, json);
     json_cost(p, json);

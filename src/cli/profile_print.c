@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/profile_numbers.h"
 #include "cli/profile_tallies.h"
+#include "cli/stack_operators.h"
 #include "cli/units.h"
 #include "probe/advice.h"
 #include "probe/breakdown.h"
@@ -368,6 +369,7 @@ void plb_profile_print(const plb_profile_report *r) {
         print_operators(r);
     else
         print_ranges(r);
+    plb_stack_operators_print(r->operators, r->operator_iterations, r->top);
     print_advice(p);
     if (r->run) print_host(r->run, r->top);
     if (r->sampled && r->run) print_functions(r->sampled, r->run, r->top);

@@ -3,6 +3,8 @@
 #ifndef PLB_CLI_PROFILE_REPORT_H
 #define PLB_CLI_PROFILE_REPORT_H
 
+#include <jansson.h>
+
 #include "base/json.h"
 #include "probe/command.h"
 #include "probe/operators.h"
@@ -18,6 +20,8 @@ typedef struct plb_profile_report {
     int64_t steps;     // that the program made; 0: as its ranges say
     const char *group; // "kernel", "class", "range", "stream" or "thread"
     plb_operator_order operators_by;
+    const json_t *operators; // that a case's stack recorded itself; NULL: none
+    int64_t operator_iterations;
 } plb_profile_report;
 
 void plb_profile_print(const plb_profile_report *report);

@@ -71,6 +71,8 @@ static plb_profile_report report_of(const plb_profile_view *v, const plb_profile
                                 .run = v->about.run,
                                 .sampled = v->about.sampled,
                                 .profile = profile,
+                                .operators = v->operators,
+                                .operator_iterations = v->operator_iterations,
                                 .top = (int)v->flags->top,
                                 .steps = v->flags->steps,
                                 .operators_by = operators_by(v->flags->sort),

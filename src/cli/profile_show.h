@@ -7,6 +7,8 @@
 #include <limits.h>
 #include <stddef.h>
 
+#include <jansson.h>
+
 #include "base/json.h"
 #include "cli/cli.h"
 #include "probe/kept.h"
@@ -42,6 +44,8 @@ typedef struct plb_profile_view {
     const char *trace; // NULL, or where to write a trace
     const char *folder;
     plb_kept_about about;
+    const json_t *operators; // of a case's stack, as the protocol has them; NULL: none
+    int64_t operator_iterations;
     int output; // instead of standard output, or -1
 } plb_profile_view;
 

@@ -130,7 +130,7 @@ def layers(model, x, context):
     return found
 
 
-def operator_table(profiler, on_device):
+def operator_table(profiler, on_device, timed_device):
     """The profiler's averages, summed by name, as the protocol has them."""
     def nanoseconds(event, *names):
         value = next((getattr(event, n) for n in names if hasattr(event, n)), None)
@@ -143,9 +143,9 @@ def operator_table(profiler, on_device):
             "self_cpu_ns": nanoseconds(event, "self_cpu_time_total"),
             "cpu_ns": nanoseconds(event, "cpu_time_total"),
             "self_device_ns": nanoseconds(event, "self_device_time_total", "self_cuda_time_total")
-            if on_device else None,
+            if timed_device else None,
             "device_ns": nanoseconds(event, "device_time_total", "cuda_time_total")
-            if on_device else None,
+            if timed_device else None,
             "self_cpu_bytes": event.self_cpu_memory_usage, "cpu_bytes": event.cpu_memory_usage,
             "self_device_bytes": getattr(event, "self_device_memory_usage", None)
             if on_device else None,

@@ -97,7 +97,7 @@ class TorchSession(Session):
         self.x = [self.empty("x", self.dtype, self.format) for _ in range(case.slots)]
         self.y = [self.empty("y", torch.int64) for _ in range(case.slots)] if case.training else []
         self.host = {}
-        self.profiler = None
+        self.profiler, self.profiled_device = None, False
         self.optimizer = None
         if case.training:
             self.criterion = functools.partial(models.loss_of, case.model)
@@ -324,9 +324,10 @@ class TorchSession(Session):
         with torch.no_grad():
             return models.loss_of(self.case.model, self.forward()(x), y)
 
-    def profile_begin(self):
+    def profile_begin(self, host_only=False):
         kinds = [torch.profiler.ProfilerActivity.CPU]
-        if self.device.type == "cuda":
+        self.profiled_device = self.device.type == "cuda" and not host_only
+        if self.profiled_device:
             kinds.append(torch.profiler.ProfilerActivity.CUDA)
         self.profiler = torch.profiler.profile(activities=kinds, profile_memory=True)
         self.profiler.start()
@@ -336,7 +337,7 @@ class TorchSession(Session):
             return None
         profiler, self.profiler = self.profiler, None
         profiler.stop()
-        return evidence.operator_table(profiler, self.device.type == "cuda")
+        return evidence.operator_table(profiler, self.device.type == "cuda", self.profiled_device)
 
 
 class TorchStack(Stack):

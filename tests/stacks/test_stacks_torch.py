@@ -118,6 +118,29 @@ def test_epoch(folder):
         worker.kill()
 
 
+def test_operators(folder):
+    """Of a block on request, with the memory that shapes say: two convolutions of 5 x 5 and a
+    pooling of 2 x 2 (values of 4 bytes, places of 8) after each."""
+    problem = harness.Problem(folder, "mnist_cnn", "infer", 28)
+    worker = worker_of("torch-eager", folder)
+    try:
+        worker.ask("hello", protocol=1)
+        problem.load(worker)
+        _, answer = worker.sample(3, profile=True)
+        rows = {row["name"]: row for row in answer["operators"]}
+        n = harness.BATCH
+        convolved = 4 * n * (10 * 24 * 24 + 20 * 8 * 8)
+        pooled = 12 * n * (10 * 12 * 12 + 20 * 4 * 4)
+        assert rows["aten::conv2d"]["calls"] == 6, rows["aten::conv2d"]
+        assert rows["aten::conv2d"]["cpu_bytes"] == 3 * convolved, rows["aten::conv2d"]
+        pool = rows["aten::max_pool2d_with_indices"]
+        assert pool["self_cpu_bytes"] == 3 * pooled, pool
+        assert 0 < pool["self_cpu_ns"] <= pool["cpu_ns"] and pool["device_ns"] is None, pool
+        assert "operators" not in worker.sample(3)[1]
+    finally:
+        worker.kill()
+
+
 def test_trace(folder):
     problem = harness.Problem(folder, "resnet18", "infer", 64)
     worker = worker_of("torch-eager", folder)
@@ -335,7 +358,8 @@ TESTS = [("torch-compile", cases_of("torch-compile", COMPILE)),
          ("torch-eager", cases_of("torch-eager", EAGER)),
          ("torch-script", cases_of("torch-script", SCRIPT)),
          ("batches", test_batches), ("training goes on", test_training_goes_on),
-         ("dropout", test_dropout), ("epoch", test_epoch), ("trace", test_trace),
+         ("dropout", test_dropout), ("epoch", test_epoch), ("operators", test_operators),
+         ("trace", test_trace),
          ("precisions", test_precisions), ("refusals", test_refusals),
          ("script files", test_script_files),
          ("wrong messages", test_wrong_messages), ("cancel", test_cancel),

@@ -67,8 +67,8 @@ class Session:
     def epoch_end(self):
         """Back to what was loaded."""
 
-    def profile_begin(self):
-        """Records the operators of the epoch that begins."""
+    def profile_begin(self, host_only=False):
+        """Records the operators of what begins; with times of the device, or of the host alone."""
         raise Unsupported("this stack records no operators")
 
     def profile_end(self):

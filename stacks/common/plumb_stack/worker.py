@@ -114,12 +114,17 @@ class Worker:
         block = measure.Block([calls[slot] for slot in slots], memoryview(times), check, keep,
                               session.finish, self.channel.cancelled)
         before = session.compiled()
+        if take(request, "profile", bool, False):
+            session.profile_begin(host_only=True)
         self.thread_count.begin()
-        with session.block():
-            measure.run(block, region, n)
+        try:
+            with session.block():
+                measure.run(block, region, n)
+        finally:  # cancelled or not: nothing is recorded any more
+            recorded = self.operators()
         self.thread_count.end()
         return {"type": "samples", "n": n, "offset": offset, "count": count, "tensors": tensors,
-                **self.compiled_since(before)}
+                **self.compiled_since(before), **recorded}
 
     def compiled_since(self, before):
         if before is None:
@@ -170,8 +175,12 @@ class Worker:
             raise Invalid("epoch_end: no epoch has begun")
         self.session.epoch_end()
         self.epoch_step = None
+        return {"type": "ok", **self.operators()}
+
+    def operators(self):
+        """Those recorded since profile_begin, if any were."""
         operators = self.session.profile_end()
-        return {"type": "ok"} | ({"operators": operators} if operators is not None else {})
+        return {} if operators is None else {"operators": operators}
 
     # What they share.
 
