@@ -163,6 +163,7 @@ static plb_status run_command(job *j) {
                                          .folder = j->folder,
                                          .words = j->words,
                                          .cupti = getenv("PLUMB_PROBE_CUPTI"),
+                                         .powercap = getenv("PLUMB_POWERCAP"),
                                          .ranges = f->ranges,
                                          .preload = true,
                                          .sample_ms = f->sample_ms,

@@ -301,6 +301,16 @@ static void json_host(const plb_command_result *c, const plb_sampled *sampled, p
     }
     plb_json_end(json);
     json_functions(sampled, json);
+    plb_json_begin_array(json, "energy");
+    for (int i = 0; i < c->zones; i++) {
+        plb_json_begin_object(json, NULL);
+        plb_json_string(json, "name", c->zone[i].name);
+        plb_json_bool(json, "part_of_the_one_before", c->zone[i].part == 1);
+        plb_json_double(json, "joules", c->zone[i].joules);
+        plb_json_end(json);
+    }
+    plb_json_end(json);
+    plb_json_string(json, "energy_reason", c->zone_reason[0] ? c->zone_reason : NULL);
     plb_json_end(json);
 }
 

@@ -201,6 +201,11 @@ static void print_host(const plb_command_result *c, int top) {
             plb_print("  %-18s%s\n", c->counter[i].name,
                       plb_show_count((double)c->counter[i].value).text);
     if (c->counter_reason[0]) plb_print("  not all counters: %s\n", c->counter_reason);
+    for (int i = 0; i < c->zones; i++)
+        plb_print("  %s%-18s%.1f J (%.1f W)%s\n", c->zone[i].part == 1 ? "  " : "", c->zone[i].name,
+                  c->zone[i].joules, wall > 0 ? c->zone[i].joules / wall : 0,
+                  i ? "" : ", as the processors count it, with whatever else ran");
+    if (c->zone_reason[0]) plb_print("  energy unknown: %s\n", c->zone_reason);
     print_threads(c, top);
 }
 

@@ -18,6 +18,7 @@
 #include "probe/cards.h"
 #include "probe/counters.h"
 #include "probe/obstacle.h"
+#include "probe/rapl.h"
 
 // False when there is no memory for it.
 static bool preload(const char *library) {
@@ -104,7 +105,7 @@ static void sample_threads(plb_command_result *out, pid_t pid) {
 
 // Until the program ends. SIGCHLD, SIGTERM and SIGHUP are blocked and taken here.
 static void watch(const plb_command_options *o, pid_t pid, const sigset_t *signals, int *status,
-                  plb_cards *cards, plb_sampler *sampler, plb_command_result *out) {
+                  plb_cards *cards, plb_sampler *sampler, plb_rapl *rapl, plb_command_result *out) {
     const struct timespec interval = {.tv_sec = o->sample_ms / 1000,
                                       .tv_nsec = o->sample_ms % 1000 * 1000000};
     for (;;) {
@@ -115,6 +116,7 @@ static void watch(const plb_command_options *o, pid_t pid, const sigset_t *signa
         }
         sample_threads(out, pid);
         plb_cards_sample(cards);
+        plb_rapl_sample(rapl);
         plb_sampler_drain(sampler);
         int got = sigtimedwait(signals, NULL, &interval);
         if (got == SIGTERM || got == SIGHUP) kill(pid, got);
@@ -154,11 +156,12 @@ static plb_status run(const plb_command_options *o, char *const *argv, const sig
     plb_counters_open(&counters, pid);
     plb_cards *cards = plb_cards_open();
     plb_sampler *sampler = o->sampled ? plb_sampler_open(pid, o->function_ms) : NULL;
+    plb_rapl *rapl = plb_rapl_open(o->powercap);
     out->begin_ns = plb_now_ns();
     close(go[1]);
     out->started = read(failed[0], &code, sizeof code) != (ssize_t)sizeof code;
     close(failed[0]);
-    watch(o, pid, signals, &status, cards, sampler, out);
+    watch(o, pid, signals, &status, cards, sampler, rapl, out);
     out->wall_ns = plb_now_ns() - out->begin_ns;
     out->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     sigaction(SIGINT, &interrupt, NULL);
@@ -166,6 +169,7 @@ static plb_status run(const plb_command_options *o, char *const *argv, const sig
     plb_counters_close(&counters, out);
     if (o->sampled) plb_sampler_close(sampler, o->sampled);
     plb_cards_close(cards, out);
+    plb_rapl_close(rapl, out);
     if (!out->started)
         snprintf(out->error_text, sizeof out->error_text, "%s: %s", argv[0], strerror(code));
     else if (o->library)

@@ -6,6 +6,7 @@
 #define PLB_PROBE_COMMAND_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/resource.h>
 
@@ -17,12 +18,15 @@ enum {
     PLB_COMMAND_CARDS = 16,
     PLB_COMMAND_COUNTERS = 6,
     PLB_COMMAND_SAMPLES = 1024,
+    PLB_COMMAND_ZONES = 16,
+    PLB_COMMAND_ZONE_BYTES = 32,
 };
 
 typedef struct plb_command_options {
     const char *library;  // of the probe; NULL: only watch from outside
     const char *folder;   // where the probe's files go; it exists
     const char *words;    // PLUMB_PROBE_OPTIONS
+    const char *powercap; // NULL, or where to look for the processors' energy instead
     const char *cupti;    // NULL, or a CUPTI to load instead of the process's
     bool ranges;          // let NVTX find the probe
     bool preload;         // load the probe before all others: it then sees other profilers come
@@ -63,6 +67,13 @@ typedef struct plb_command_counter {
     int64_t value;
 } plb_command_counter;
 
+// A part of the machine whose energy the processors count.
+typedef struct plb_command_zone {
+    double joules;
+    char name[PLB_COMMAND_ZONE_BYTES]; // "package-0", "dram"
+    int32_t part, unused;              // part 1: its energy is in that of the package before it
+} plb_command_zone;
+
 typedef struct plb_command_result {
     bool started;  // false: `error_text` says why the program never ran; true: what kept the probe
                    // out of it, or ""
@@ -79,7 +90,13 @@ typedef struct plb_command_result {
         sample[PLB_COMMAND_SAMPLES]; // in order; of a long run every second, fourth ...
     int samples;
     char error_text[256];
+    // From here on: zeros in what older versions kept.
+    plb_command_zone zone[PLB_COMMAND_ZONES];
+    int64_t zones;
+    char zone_reason[128]; // why there are none, or ""
 } plb_command_result;
+
+enum { PLB_COMMAND_BYTES_1 = offsetof(plb_command_result, zone) }; // of the first version
 
 // Runs argv[0] with its arguments and waits for its end. Ctrl-C goes to the program alone, which
 // decides; a signal to end that only we get is handed on.

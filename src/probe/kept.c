@@ -220,10 +220,11 @@ static int within(int value, int most) {
 
 plb_status plb_kept_run(const uint8_t *bytes, size_t size_bytes, const char *place,
                         plb_command_result *out) {
-    if (size_bytes != sizeof *out)
+    if (size_bytes != sizeof *out && size_bytes != PLB_COMMAND_BYTES_1)
         return plb_fail(PLB_EINVAL, "%s: expected %zu bytes about the run, found %zu", place,
                         sizeof *out, size_bytes);
-    memcpy(out, bytes, sizeof *out);
+    *out = (plb_command_result){0};
+    memcpy(out, bytes, size_bytes);
     bool ok[PLB_COMMAND_COUNTERS];
     // Read as bytes, since a flag that is neither 0 nor 1 must not be looked at as a flag.
     for (int i = 0; i < PLB_COMMAND_COUNTERS; i++) {
@@ -237,6 +238,10 @@ plb_status plb_kept_run(const uint8_t *bytes, size_t size_bytes, const char *pla
     out->threads = within(out->threads, PLB_COMMAND_THREADS);
     out->cards = within(out->cards, PLB_COMMAND_CARDS);
     out->samples = within(out->samples, PLB_COMMAND_SAMPLES);
+    out->zones = out->zones < 0 || out->zones > PLB_COMMAND_ZONES ? 0 : out->zones;
+    for (int i = 0; i < PLB_COMMAND_ZONES; i++)
+        out->zone[i].name[sizeof out->zone[i].name - 1] = '\0';
+    out->zone_reason[sizeof out->zone_reason - 1] = '\0';
     for (int i = 0; i < out->threads; i++)
         out->thread[i].name[sizeof out->thread[i].name - 1] = '\0';
     for (int i = 0; i < out->cards; i++) out->card[i].name[sizeof out->card[i].name - 1] = '\0';

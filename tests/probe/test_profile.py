@@ -388,6 +388,27 @@ def test_host_alone():
     assert found["span_ms"] >= 300
 
 
+def test_energy_of_the_processors():
+    with tempfile.TemporaryDirectory() as root:
+        zone = pathlib.Path(root) / "intel-rapl:0"
+        zone.mkdir()
+        for name, text in (("name", "package-0"), ("max_energy_range_uj", "1000000"),
+                           ("energy_uj", "400000")):
+            (zone / name).write_text(text + "\n")
+        command = ["sh", "-c", f"echo 100000 > {zone}/energy_uj"]
+        found, _ = profile(None, "--host-only", command=command, PLUMB_POWERCAP=root)
+        row, = found["cpu"]["energy"]
+        assert (row["name"], row["part_of_the_one_before"]) == ("package-0", False), row
+        near(row["joules"], .7)  # once round
+        assert found["cpu"]["energy_reason"] is None
+        kept = os.path.join(root, "kept")
+        profile(None, "--host-only", "--save", kept, command=["true"], PLUMB_POWERCAP=root)
+        again = subprocess.run([PLUMB, "trace", kept], capture_output=True, text=True, check=True)
+        assert "package-0         0.0 J" in again.stdout, again.stdout
+    found, _ = profile(None, "--host-only", command=["true"], PLUMB_POWERCAP="/nowhere")
+    assert found["cpu"]["energy"] == [] and "no intel-rapl" in found["cpu"]["energy_reason"]
+
+
 def test_a_signal_reaches_the_program():
     with tempfile.NamedTemporaryFile() as report:
         command = subprocess.Popen(
