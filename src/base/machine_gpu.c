@@ -162,3 +162,25 @@ int plb_machine_gpu_states(plb_gpu_state *states) {
     dlclose(library);
     return (int)count;
 }
+
+// ---------------------------------------------------------------------------- how busy
+typedef struct nvml_utilization {
+    unsigned gpu, memory; // per cent
+} nvml_utilization;
+
+double plb_machine_gpu_busy(int index) {
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL), *device;
+    nvml n;
+    nvml_utilization found;
+    int (*utilization)(void *device, nvml_utilization *utilization);
+    double busy = -1;
+    if (!library) return busy;
+    if (find_all(library, &n) &&
+        plb_find_symbol(library, "nvmlDeviceGetUtilizationRates", &utilization) && n.init() == 0) {
+        if (n.handle((unsigned)index, &device) == 0 && utilization(device, &found) == 0)
+            busy = found.gpu / 100.0;
+        n.shutdown();
+    }
+    dlclose(library);
+    return busy;
+}

@@ -21,4 +21,8 @@ PLB_API const char *plb_machine_throttle_reason(int bit);
 // Fills states[PLB_MACHINE_MAX_GPUS]; returns how many cards NVML knows.
 PLB_API int plb_machine_gpu_states(plb_gpu_state *states);
 
+// In which share of NVML's last sampling period (a sixth of a second to a whole one) some kernel
+// ran on the card of that number; −1: unknown.
+PLB_API double plb_machine_gpu_busy(int index);
+
 #endif

@@ -17,8 +17,7 @@ static const struct {
     bool log;
 } measures[MEASURES] = {
     [TIME] = {"time", "Time of a sample", "time of a sample", PLB_UNIT_NS, true},
-    [UTILISATION] = {"utilisation", "Utilisation of the processor", "utilisation", PLB_UNIT_SHARE,
-                     false},
+    [UTILISATION] = {"utilisation", "Utilisation", "utilisation", PLB_UNIT_SHARE, false},
     [MEMORY] = {"memory", "Memory", "memory", PLB_UNIT_BYTES, true},
 };
 
@@ -72,11 +71,13 @@ static const plb_result *cell(const teller *t, const plb_result *line, int64_t b
     return NULL;
 }
 
-// Time of one sample in ns, a share of the threads' time, or bytes.
+// Time of one sample in ns, a share of the threads' or the card's time, or bytes.
 static double value_of(const plb_result *item, measure what) {
     if (!item || !item->ok) return NAN;
     if (what == MEMORY) return plb_result_memory(item);
-    if (what == UTILISATION) return plb_result_number(item, "utilisation");
+    if (what == UTILISATION)
+        return plb_result_number(item, strncmp(item->device, "cuda", 4) ? "utilisation"
+                                                                        : "device_utilisation");
     return plb_result_number(item, "median_ns") / (double)item->batch;
 }
 
@@ -303,8 +304,9 @@ void plb_study_say_sweep(const plb_results *r, const plb_study_part *part, plb_d
     plb_section_say(t->section,
                     "Memory: on a device what its allocator held at most; on the CPU what a plan "
                     "takes (Plumb), or what is resident above the loaded libraries (others). "
-                    "Utilisation: the worker's processor time over wall time x threads; threads "
-                    "that spin while they wait count as busy, and what others took of the machine "
-                    "does not. Of a stack on a device it is that of the host.");
+                    "Utilisation: of a device the share of NVML's last sampling period, up to a "
+                    "second, in which a kernel ran; of the CPU the worker's processor time over "
+                    "wall time x threads: threads that spin while they wait count as busy, and "
+                    "what others took of the machine does not.");
     say_cells(t);
 }

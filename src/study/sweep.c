@@ -11,6 +11,7 @@
 #include "base/core/alloc.h"
 #include "base/core/philox.h"
 #include "base/core/status.h"
+#include "base/machine_gpu.h"
 #include "bench/batches.h"
 #include "bench/usage.h"
 #include "study/work.h"
@@ -84,6 +85,13 @@ static plb_status write_median(plb_json *results, const int64_t *samples, int64_
     return PLB_OK;
 }
 
+// How busy the card was, as NVML says it at the end of the samples.
+static void write_card(const plb_study_item *item, plb_json *results) {
+    if (strncmp(item->device, "cuda", 4) != 0) return;
+    double busy = plb_machine_gpu_busy(item->device[4] ? atoi(item->device + 5) : 0);
+    plb_json_double(results, "device_utilisation", busy < 0 ? NAN : busy);
+}
+
 // How busy the worker kept the threads that it was given: processor time over wall time x threads,
 // both of one request. Above 1: it ran more threads than that.
 static void write_utilisation(const plb_study *s, const plb_study_item *item, int64_t before_ns,
@@ -109,6 +117,7 @@ static plb_status time_cell(plb_study *s, const plb_study_item *item, plb_json *
     int64_t before_ns = plb_usage_cpu_ns(s->client.process.worker);
     PLB_TRY(take(s, item, n, &samples, &count));
     write_utilisation(s, item, before_ns, plb_usage_cpu_ns(s->client.process.worker), results);
+    write_card(item, results);
     return write_median(results, samples, count);
 }
 

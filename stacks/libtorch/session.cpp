@@ -217,7 +217,10 @@ Session::Session(Case case_, Inputs &inputs_)
                              : torch::MemoryFormat::Contiguous) {
     configure();
     if (device.is_cuda() && !device.has_index()) device = torch::Device(torch::kCUDA, 0);
-    if (device.is_cuda()) at::accelerator::setDeviceIndex(device.index());
+    if (device.is_cuda()) {
+        at::accelerator::setDeviceIndex(device.index());
+        at::accelerator::resetPeakStats(device.index()); // of the case before
+    }
     if (c.file.empty()) model = make_model(c.model, {c.size, c.classes, c.dropout});
     if (!c.file.empty()) {
         freeze_script(c.file);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An NVML with as many cards as FAKE_CARDS says, of which it tells what a watcher of cards asks:
-// card i draws 100 + i watts.
+// card i draws 100 + i watts and is busy for 20 + i hundredths of the time.
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,10 @@
 typedef struct nvml_memory {
     unsigned long long total, free, used;
 } nvml_memory;
+
+typedef struct nvml_utilization {
+    unsigned gpu, memory;
+} nvml_utilization;
 
 #define SHOWN __attribute__((visibility("default")))
 
@@ -18,6 +22,9 @@ SHOWN int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device);
 SHOWN int nvmlDeviceGetName(void *device, char *text, unsigned size);
 SHOWN int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts);
 SHOWN int nvmlDeviceGetMemoryInfo(void *device, nvml_memory *memory);
+SHOWN int nvmlSystemGetDriverVersion(char *text, unsigned size);
+SHOWN int nvmlDeviceGetCudaComputeCapability(void *device, int *major, int *minor);
+SHOWN int nvmlDeviceGetUtilizationRates(void *device, nvml_utilization *utilization);
 
 static unsigned cards[16];
 
@@ -36,6 +43,8 @@ int nvmlDeviceGetCount_v2(unsigned *count) {
 }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
+    unsigned count;
+    if (nvmlDeviceGetCount_v2(&count) || index >= count) return 2;
     cards[index] = index;
     *device = &cards[index];
     return 0;
@@ -53,5 +62,21 @@ int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts) {
 
 int nvmlDeviceGetMemoryInfo(void *device, nvml_memory *memory) {
     *memory = (nvml_memory){.total = 1 << 20, .used = 1000 + *(unsigned *)device};
+    return 0;
+}
+
+int nvmlSystemGetDriverVersion(char *text, unsigned size) {
+    snprintf(text, size, "1.0");
+    return 0;
+}
+
+int nvmlDeviceGetCudaComputeCapability(void *device, int *major, int *minor) {
+    (void)device;
+    *major = 9, *minor = 0;
+    return 0;
+}
+
+int nvmlDeviceGetUtilizationRates(void *device, nvml_utilization *utilization) {
+    *utilization = (nvml_utilization){.gpu = 20 + *(unsigned *)device};
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/core/alloc.h"
+#include "base/machine_gpu.h"
 #include "check.h"
 
 // Looks at so many cards so often; what was kept must be whole looks, evenly far apart, from the
@@ -46,7 +47,16 @@ static void whole_looks_are_kept(void) {
     }
 }
 
-static const check_test tests[] = {{"whole_looks_are_kept", whole_looks_are_kept}};
+static void one_look_says_how_busy_a_card_is(void) {
+    setenv("FAKE_CARDS", "3", 1);
+    CHECK(fabs(plb_machine_gpu_busy(0) - 0.20) < 1e-9 &&
+          fabs(plb_machine_gpu_busy(2) - 0.22) < 1e-9);
+    CHECK(plb_machine_gpu_busy(3) < 0); // there is no such card
+}
+
+static const check_test tests[] = {
+    {"whole_looks_are_kept", whole_looks_are_kept},
+    {"one_look_says_how_busy_a_card_is", one_look_says_how_busy_a_card_is}};
 
 int main(void) {
     // The loader gives the one that is loaded already to whoever asks for NVML by its name.
