@@ -441,6 +441,66 @@ static double chance(double share, double samples) {
     return samples > 0 ? 2 * sqrt(2 * share * (1 - share) / samples) + 0.5 / samples : 1;
 }
 
+// What the accuracies of two stacks may differ by and still be the same: what their seeds differ
+// by, and at least what test samples do by chance.
+static double noise_of(const plb_pool *a, const plb_pool *b) {
+    plb_band x = plb_pool_epoch(a, -1, "test_accuracy"), y = plb_pool_epoch(b, -1, "test_accuracy");
+    double seeds = fmax(x.high - x.low, y.high - y.low);
+    return fmax(seeds, chance(x.mean, plb_result_number(a->first, "test_samples")));
+}
+
+static double last_accuracy(const plb_pool *pool) {
+    return plb_pool_epoch(pool, -1, "test_accuracy").mean;
+}
+
+// One seed each does not tell what seeds differ by: a few points between them say nothing.
+static int accuracy_verdict(const plb_pool *torch, const plb_pool *ours) {
+    double less = last_accuracy(torch) - last_accuracy(ours);
+    if (less <= noise_of(torch, ours)) return REFUTED;
+    return less < 0.05 && torch->count + ours->count < 4 ? OPEN : REPRODUCED;
+}
+
+// The end of every other stack, beside PyTorch's.
+static void say_other_accuracies(const finder *f, const plb_study_part *part, const plb_pool *pools,
+                                 int count, const plb_pool *torch, const plb_pool *ours) {
+    plb_strbuf ends = {0};
+    int others = 0, apart = 0;
+    for (int i = 0; i < count; i++) {
+        const plb_pool *p = &pools[i];
+        if (p == torch || p == ours || strcmp(p->first->model, torch->first->model) != 0) continue;
+        plb_band band = plb_pool_epoch(p, -1, "test_accuracy");
+        bool away = fabs(band.mean - last_accuracy(torch)) > noise_of(torch, p);
+        plb_strbuf_printf(&ends, "%s%s %.1f %% (%.1f to %.1f, %d seed%s)%s", others ? ", " : "",
+                          p->first->stack, 100 * band.mean, 100 * band.low, 100 * band.high,
+                          p->count, p->count == 1 ? "" : "s", away ? " (!)" : "");
+        others++, apart += away;
+    }
+    if (others && !ends.failed)
+        plb_document_verdict(f->d, PLB_TONE_PLAIN, NULL,
+                             "%s, the other stacks: %s. %s what seeds, and chance in the samples, "
+                             "make of torch-eager's %.1f %%.",
+                             plb_part_title(f->r, part), ends.text,
+                             apart ? "The marked ones lie outside" : "All lie within",
+                             100 * last_accuracy(torch));
+    plb_strbuf_free(&ends);
+}
+
+static void say_accuracy(const finder *f, const plb_study_part *part, const plb_pool *torch,
+                         const plb_pool *ours, int verdict) {
+    plb_band a = plb_pool_epoch(torch, -1, "test_accuracy");
+    plb_band b = plb_pool_epoch(ours, -1, "test_accuracy");
+    SAY(f, verdict,
+        "The C level trains to a poorer accuracy. %s (%s), after %d epoch%s: torch-eager "
+        "%.1f %% (%.1f to %.1f), %s %.1f %% (%.1f to %.1f), %d and %d seeds; always the "
+        "commonest class: %.1f %%.%s",
+        plb_part_title(f->r, part), torch->first->model, plb_result_epochs(torch->first),
+        plb_result_epochs(torch->first) == 1 ? "" : "s", 100 * a.mean, 100 * a.low, 100 * a.high,
+        ours->first->stack, 100 * b.mean, 100 * b.low, 100 * b.high, torch->count, ours->count,
+        100 * plb_result_number(torch->first, "majority"),
+        verdict == OPEN ? " More seeds would have to say whether that is more than seeds differ by."
+                        : "");
+}
+
 static void c_accuracy(const finder *f) {
     bool any = false, all_equal = true;
     for (size_t p = 0; p < f->r->spec.part_count; p++) {
@@ -456,21 +516,10 @@ static void c_accuracy(const finder *f) {
             if (floor) ours = &pools[i];
         }
         if (!torch || !ours) continue;
-        any = true;
-        plb_band a = plb_pool_epoch(torch, -1, "test_accuracy");
-        plb_band b = plb_pool_epoch(ours, -1, "test_accuracy");
-        double noise = fmax(a.high - a.low, b.high - b.low);
-        noise = fmax(noise, chance(a.mean, plb_result_number(torch->first, "test_samples")));
-        bool equal = fabs(a.mean - b.mean) <= noise || b.mean > a.mean;
-        all_equal = all_equal && equal;
-        SAY(f, equal ? REFUTED : REPRODUCED,
-            "The C level trains to a poorer accuracy. %s (%s), after %d epoch%s: torch-eager "
-            "%.1f %% (%.1f to %.1f), %s %.1f %% (%.1f to %.1f), %d and %d seeds; always the "
-            "commonest class: %.1f %%.",
-            plb_part_title(f->r, part), torch->first->model, plb_result_epochs(torch->first),
-            plb_result_epochs(torch->first) == 1 ? "" : "s", 100 * a.mean, 100 * a.low,
-            100 * a.high, ours->first->stack, 100 * b.mean, 100 * b.low, 100 * b.high, torch->count,
-            ours->count, 100 * plb_result_number(torch->first, "majority"));
+        int verdict = accuracy_verdict(torch, ours);
+        any = true, all_equal = all_equal && verdict == REFUTED;
+        say_accuracy(f, part, torch, ours, verdict);
+        say_other_accuracies(f, part, pools, count, torch, ours);
     }
     if (!any)
         SAY(f, OPEN, "The C level trains to a poorer accuracy: no part trained both here.");

@@ -31,6 +31,12 @@ def to_numpy(tensor):
     return tensor.cpu().contiguous().numpy()
 
 
+def device_of(name):
+    """With its number: torch.cuda.set_device takes no "cuda" that has none."""
+    device = torch.device(name)
+    return torch.device("cuda", 0) if device.type == "cuda" and device.index is None else device
+
+
 def configure(case):
     """Threads and precision of the whole process."""
     torch.set_num_threads(case.threads)
@@ -81,7 +87,7 @@ class TorchSession(Session):
         configure(case)
         self.case = case
         self.inputs = inputs
-        self.device = torch.device(case.device)
+        self.device = device_of(case.device)
         self.dtype = DTYPES[case.dtype]
         self.autocast = DTYPES[case.autocast] if case.autocast else None
         self.channels_last = case.layout == "nhwc" or case.settings["channels_last"]

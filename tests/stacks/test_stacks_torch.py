@@ -141,6 +141,14 @@ def test_operators(folder):
         worker.kill()
 
 
+def test_device(_folder):
+    """torch.cuda.set_device refuses a card without its number, which a case need not give."""
+    import torch
+    import session
+    for name, whole in (("cpu", "cpu"), ("cuda", "cuda:0"), ("cuda:1", "cuda:1")):
+        assert session.device_of(name) == torch.device(whole), name
+
+
 def test_trace(folder):
     problem = harness.Problem(folder, "resnet18", "infer", 64)
     worker = worker_of("torch-eager", folder)
@@ -359,7 +367,7 @@ TESTS = [("torch-compile", cases_of("torch-compile", COMPILE)),
          ("torch-script", cases_of("torch-script", SCRIPT)),
          ("batches", test_batches), ("training goes on", test_training_goes_on),
          ("dropout", test_dropout), ("epoch", test_epoch), ("operators", test_operators),
-         ("trace", test_trace),
+         ("device", test_device), ("trace", test_trace),
          ("precisions", test_precisions), ("refusals", test_refusals),
          ("script files", test_script_files),
          ("wrong messages", test_wrong_messages), ("cancel", test_cancel),
