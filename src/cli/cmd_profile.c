@@ -28,7 +28,7 @@
 typedef struct profile_flags {
     plb_profile_flags show;
     const char *graph_nodes, *trace, *save, *output, *window, *counters, *db, *label;
-    int64_t trace_mib, sample_ms, function_ms, block_ms, pid;
+    int64_t trace_mib, sample_ms, function_ms, block_ms, record_percent, pid;
     double delay_s, limit_s;
     // Of a case.
     const char *stack, *task, *device, *batch, *size, *dtype, *math, *autocast, *threads, *dim;
@@ -52,6 +52,8 @@ static const plb_flag flags[] = {
     {FLAG("cost", SWITCH, cost), .help = "record every other block of time: what does it cost?"},
     {FLAG("cost-block", INT, block_ms), .value = "MS", .min = 10, .max = 60000, .fallback = "400",
      .help = "length of such a block"},
+    {FLAG("record", INT, record_percent), .value = "PERCENT", .min = 1, .max = 100,
+     .fallback = "100", .help = "of the time, in blocks: cheaper; shares are estimates then"},
     {FLAG("counters", STRING, counters), .value = "LIST",
      .help = "flops, cores, tensor, dram, l2: count in hardware; slow"},
     {FLAG("trace", FILE, trace), .value = "FILE",
@@ -101,14 +103,24 @@ typedef struct job {
     plb_sampled sampled;
 } job;
 
+static bool alternates(const profile_flags *f) {
+    return f->cost || f->record_percent < 100;
+}
+
+// Between two blocks; as long as one where cost alone is asked for.
+static int64_t rest_ms(const profile_flags *f) {
+    if (f->record_percent == 100) return f->block_ms;
+    return (f->block_ms * (100 - f->record_percent) + f->record_percent - 1) / f->record_percent;
+}
+
 // Counters run kernels again and again, so that nothing else can be told of such a run.
 static plb_status check_counters(const profile_flags *f, uint32_t *asked) {
     *asked = 0;
     if (!f->counters) return PLB_OK;
-    if (f->api || f->ranges || f->cost || f->trace || f->host_only || f->delay_s > 0 ||
+    if (f->api || f->ranges || alternates(f) || f->trace || f->host_only || f->delay_s > 0 ||
         f->limit_s > 0)
         return plb_fail(PLB_EINVAL, "--counters tells no times: without --api, --ranges, --cost, "
-                                    "--trace, --delay, --time-limit and --host-only");
+                                    "--record, --trace, --delay, --time-limit and --host-only");
     return plb_counted_parse(f->counters, asked);
 }
 
@@ -128,9 +140,9 @@ static plb_status prepare(job *j) {
     j->command = plb_alloc_array((size_t)j->call->operand_count + 1, sizeof *j->command);
     if (!j->command) return plb_fail(PLB_ENOMEM, "out of memory for a command");
     memcpy(j->command, j->call->operands, (size_t)j->call->operand_count * sizeof *j->command);
-    if (f->cost && (f->delay_s > 0 || f->limit_s > 0 || strcmp(f->window, "all") != 0))
-        return plb_fail(PLB_EINVAL, "--cost measures the whole run: without --delay, --time-limit "
-                                    "and --range");
+    if (alternates(f) && (f->delay_s > 0 || f->limit_s > 0 || strcmp(f->window, "all") != 0))
+        return plb_fail(PLB_EINVAL, "--cost and --record are about the whole run: without --delay, "
+                                    "--time-limit and --range");
     plb_kernel_classes *classes; // whether the file is right, before anything runs
     PLB_TRY(plb_kernel_classes_new(f->show.classes, &classes));
     plb_kernel_classes_free(classes);
@@ -151,9 +163,9 @@ static plb_status prepare(job *j) {
     if (asked)
         snprintf(j->words + strlen(j->words), sizeof j->words - strlen(j->words), ",counters=%u",
                  (unsigned)asked);
-    if (f->cost)
-        snprintf(j->words + strlen(j->words), sizeof j->words - strlen(j->words), ",cost=%lld",
-                 (long long)f->block_ms);
+    if (alternates(f))
+        snprintf(j->words + strlen(j->words), sizeof j->words - strlen(j->words),
+                 ",cost=%lld,rest=%lld", (long long)f->block_ms, (long long)rest_ms(f));
     return PLB_OK;
 }
 
@@ -272,7 +284,7 @@ static plb_status run_case(plb_call *call) {
                                         .dim = f->dim,
                                         .timeout = 900,
                                         .proof_time = 60};
-    if (f->api || f->ranges || f->cost || f->trace || f->save || f->counters || f->output ||
+    if (f->api || f->ranges || alternates(f) || f->trace || f->save || f->counters || f->output ||
         f->db || f->label || f->host_only || strcmp(f->window, "all") != 0 || f->delay_s > 0 ||
         f->limit_s > 0)
         return plb_fail(PLB_EINVAL, "--stack: a case of our own is looked at while it is steady; "

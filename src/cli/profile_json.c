@@ -12,6 +12,7 @@
 #include "probe/breakdown.h"
 #include "probe/cost.h"
 #include "probe/energy.h"
+#include "probe/estimate.h"
 
 static void json_totals(const plb_profile *p, const double *total, plb_json *json) {
     static const char *const names[PLB_COUNTED_TOTALS] = {"cores_flops", "tensor_flops",
@@ -149,6 +150,26 @@ static void json_kernels(const plb_profile_report *r, int device, plb_json *json
     plb_json_end(json);
 }
 
+// null but for a run that was recorded in blocks and can be told.
+static void json_estimate(const plb_spool *s, int device, plb_json *json) {
+    plb_estimate e;
+    if (device != 0 || !s->blocks || !plb_estimate_of(s, &e)) {
+        plb_json_null(json, "estimate");
+        return;
+    }
+    plb_json_begin_object(json, "estimate");
+    plb_json_int(json, "blocks", e.blocks);
+    plb_json_int(json, "launches", e.launches);
+    plb_json_int(json, "recorded_launches", e.recorded);
+    plb_json_double(json, "span_ms", plb_profile_ms(e.span_ns));
+    plb_json_double(json, "active", e.active);
+    plb_json_double(json, "active_low", e.active_low);
+    plb_json_double(json, "active_high", e.active_high);
+    plb_json_double(json, "move", e.copying);
+    plb_json_double(json, "idle", e.idle);
+    plb_json_end(json);
+}
+
 static void json_device(const plb_profile_report *r, const plb_spool *s, int i, plb_json *json) {
     const plb_spool_device *d = &s->device[i];
     plb_breakdown b;
@@ -162,6 +183,7 @@ static void json_device(const plb_profile_report *r, const plb_spool *s, int i, 
     plb_json_double(json, "active", plb_profile_share(b.active_ns, b.span_ns));
     plb_json_double(json, "move", plb_profile_share(b.copying_ns, b.span_ns));
     plb_json_double(json, "idle", plb_profile_share(b.idle_ns, b.span_ns));
+    json_estimate(s, i, json);
     plb_json_begin_object(json, "overlap");
     plb_json_double(json, "kernels", plb_profile_share(b.kernels_overlap_ns, b.span_ns));
     plb_json_double(json, "kernel_copy", plb_profile_share(b.kernel_copy_ns, b.span_ns));

@@ -14,6 +14,7 @@
 #include "probe/breakdown.h"
 #include "probe/cost.h"
 #include "probe/energy.h"
+#include "probe/estimate.h"
 
 static void print_shares(const plb_breakdown *b) {
     if (!b->span_ns) {
@@ -35,6 +36,27 @@ static void print_shares(const plb_breakdown *b) {
               100 * plb_profile_share(b->copies_overlap_ns, b->span_ns));
 }
 
+// Of a run that was recorded in blocks, whose own sums take the rest for idle.
+static bool print_estimate(const plb_spool *s) {
+    plb_estimate e;
+    if (!s->blocks) return false;
+    if (!plb_estimate_of(s, &e)) {
+        plb_print("  only %" PRId64 " blocks of it were recorded, too few with launches, or with "
+                  "graphs, to tell the whole: what was not recorded is idle here\n",
+                  e.blocks);
+        return false;
+    }
+    plb_print("  active %.1f %% (between %.1f and %.1f %%)   copying to or from the host %.1f %%   "
+              "idle %.1f %%\n",
+              100 * e.active, 100 * e.active_low, 100 * e.active_high, 100 * e.copying,
+              100 * e.idle);
+    plb_print("  (an estimate: %" PRId64 " of %" PRId64
+              " launches were recorded, %.1f %%, in %" PRId64
+              " blocks; all counts and times of work below are of those)\n",
+              e.recorded, e.launches, 100 * plb_profile_share(e.recorded, e.launches), e.blocks);
+    return true;
+}
+
 static void print_device(const plb_spool *s, int i) {
     const plb_spool_device *d = &s->device[i];
     plb_breakdown b;
@@ -42,7 +64,7 @@ static void print_device(const plb_spool *s, int i) {
     plb_print("\nDevice %d%s%s in %s (%d): %.1f ms from its first work to its last\n", i,
               d->name ? ", " : "", s->names + d->name, s->program, s->pid,
               plb_profile_ms(b.span_ns));
-    print_shares(&b);
+    if (i != 0 || !print_estimate(s)) print_shares(&b);
     plb_print("  %" PRId64 " kernels, %" PRId64 " memsets", d->kernels, d->memsets);
     if (d->graph_launches) plb_print(", %" PRId64 " graphs, seen as wholes", d->graph_launches);
     if (d->allocations)

@@ -21,6 +21,7 @@
 
 #include "base/core/clock.h"
 #include "base/core/status.h"
+#include "probe/blocks.h"
 #include "probe/buffers.h"
 #include "probe/counted.h"
 #include "probe/cupti.h"
@@ -40,7 +41,7 @@ typedef struct probe_options {
     char folder[PATH_MAX];
     char cupti[PATH_MAX];
     bool all_calls, ranges, whole_graphs, follow_program, follow_file, cost;
-    int64_t trace_bytes, delay_ms, limit_ms, block_ms;
+    int64_t trace_bytes, delay_ms, limit_ms, block_ms, rest_ms;
     uint32_t counters; // bits of plb_counted_total; then nothing else is recorded
 } probe_options;
 
@@ -56,7 +57,7 @@ static struct {
     plb_trace *trace;      // NULL: the same
     plb_counted *counted;  // NULL: the same
     uint32_t devices_told; // bit i: facts of device i are in the spool
-    plb_spool_block block; // what is being recorded, when cost is measured
+    plb_blocks *blocks;    // what is being recorded, when that alternates
     pthread_t thread;
     pthread_mutex_t wake_lock;
     pthread_cond_t wake;
@@ -72,6 +73,7 @@ static void read_word(probe_options *o, const char *word) {
     if (strcmp(word, "program") == 0) o->follow_program = true;
     if (strcmp(word, "file") == 0) o->follow_file = true;
     if (strncmp(word, "cost=", 5) == 0) o->cost = true, o->block_ms = atoll(word + 5);
+    if (strncmp(word, "rest=", 5) == 0) o->rest_ms = atoll(word + 5);
     if (strncmp(word, "trace=", 6) == 0) o->trace_bytes = atoll(word + 6);
     if (strncmp(word, "delay=", 6) == 0) o->delay_ms = atoll(word + 6);
     if (strncmp(word, "limit=", 6) == 0) o->limit_ms = atoll(word + 6);
@@ -79,7 +81,8 @@ static void read_word(probe_options *o, const char *word) {
 }
 
 // The variable's words, separated by commas: calls, ranges, graphs, program, file,
-// cost=MS, trace=BYTES, delay=MS, limit=MS, counters=BITS.
+// cost=MS, rest=MS (between two blocks; else as long as one), trace=BYTES, delay=MS, limit=MS,
+// counters=BITS.
 static void read_options(probe_options *options) {
     const char *folder = getenv("PLUMB_PROBE_DIR"), *cupti = getenv("PLUMB_PROBE_CUPTI");
     const char *words = getenv("PLUMB_PROBE_OPTIONS");
@@ -173,16 +176,6 @@ static void on_end(uint64_t id) {
 }
 
 // ---------------------------------------------------------------------------- CUPTI's records
-// Ends and numbers of the first and last kernel since recording was last switched on.
-static void note_in_block(const plb_record *r) {
-    if (r->device != 0 || r->in_graph) return;
-    if (!probe.block.first_ns) {
-        probe.block.first_ns = r->end_ns, probe.block.first_number = r->grid_number;
-    }
-    if (r->end_ns <= probe.block.last_ns) return;
-    probe.block.last_ns = r->end_ns, probe.block.last_number = r->grid_number;
-}
-
 static bool is_windowed(void) {
     const probe_options *o = &probe.options;
     return o->follow_program || o->follow_file || o->delay_ms || o->limit_ms || o->cost;
@@ -205,7 +198,7 @@ static void read_record(const void *raw) {
         return;
     uint32_t name = plb_sum_record(probe.sum, &record);
     if (probe.ranges) plb_ranges_record(probe.ranges, &record);
-    if (record.kind == PLB_RECORD_KERNEL && probe.options.cost) note_in_block(&record);
+    if (probe.blocks) plb_blocks_note(probe.blocks, &record);
     if (probe.trace && record.kind != PLB_RECORD_MEMORY)
         plb_trace_write(probe.trace, &record, name);
 }
@@ -256,16 +249,19 @@ static void settle(int all) {
     pthread_mutex_unlock(&probe.lock);
 }
 
-// Ends the block that was recorded, or begins one.
-static void turn_block(void) {
-    if (plb_recording_switch(&probe.recording, true)) return;
-    plb_recording_switch(&probe.recording, false);
-    probe.cupti.flush_all(1);
+static void close_block(void) {
     pthread_mutex_lock(&probe.lock);
-    plb_spool *s = probe.spool;
-    if (probe.block.first_ns && s->blocks < PLB_SPOOL_BLOCKS) s->block[s->blocks++] = probe.block;
-    probe.block = (plb_spool_block){0};
+    plb_blocks_close(probe.blocks);
     pthread_mutex_unlock(&probe.lock);
+}
+
+// Ends recording, or begins the next block: by then the last one's work has ended, too, however far
+// the device was behind the host.
+static void turn_block(void) {
+    if (plb_recording_switch(&probe.recording, false)) return;
+    probe.cupti.flush_all(1);
+    close_block();
+    plb_recording_switch(&probe.recording, true);
 }
 
 // Where the window opens or closes while the thread sleeps.
@@ -303,7 +299,8 @@ static int64_t next_wake_ms(int64_t now_ns) {
     const probe_options *o = &probe.options;
     int64_t passed_ms = (now_ns - probe.armed_ns) / 1000000, wait_ms = SETTLE_MS;
     const int64_t edges[] = {o->delay_ms, o->limit_ms ? o->delay_ms + o->limit_ms : 0};
-    if (o->cost) wait_ms = o->block_ms;
+    if (o->cost)
+        wait_ms = atomic_load(&probe.recording.on) || !o->rest_ms ? o->block_ms : o->rest_ms;
     if (o->follow_file) wait_ms = FILE_MS;
     for (int i = 0; i < 2; i++)
         if (edges[i] > passed_ms && edges[i] - passed_ms < wait_ms) wait_ms = edges[i] - passed_ms;
@@ -362,8 +359,9 @@ static void at_exit(void) {
     pthread_cond_signal(&probe.wake);
     pthread_mutex_unlock(&probe.wake_lock);
     pthread_join(probe.thread, NULL);
-    if (probe.options.cost && atomic_load(&probe.recording.on)) turn_block();
+    if (probe.blocks) plb_recording_switch(&probe.recording, false);
     probe.cupti.flush_all(1);
+    if (probe.blocks) close_block();
     settle(1);
     atomic_store(&probe.armed, false);
     probe.spool->state = PLB_PROBE_ENDED;
@@ -430,6 +428,8 @@ static plb_status arm(void) {
     if (!probe.sum) return plb_fail(PLB_ENOMEM, "no memory for the sums");
     if (probe.options.ranges && !(probe.ranges = plb_ranges_new(probe.spool)))
         return plb_fail(PLB_ENOMEM, "no memory for ranges");
+    if (probe.options.cost && !(probe.blocks = plb_blocks_new(probe.spool)))
+        return plb_fail(PLB_ENOMEM, "no memory for blocks");
     read_clocks(probe.spool);
     probe.armed_ns = plb_now_ns();
     atomic_store(&probe.armed, true);

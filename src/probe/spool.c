@@ -96,6 +96,10 @@ static bool times_are_sane(const plb_spool_times *t) {
            t->total_ns < most; // so that sums over all rows are in range
 }
 
+static bool is_sane(int64_t value) {
+    return value >= 0 && value < INT64_C(1) << 50;
+}
+
 static plb_status check_calls(const plb_spool *s, const char *place) {
     for (int i = 0; i < PLB_SPOOL_CALLS; i++) {
         const plb_spool_named *row = &s->call[i];
@@ -134,6 +138,13 @@ static plb_status check_blocks(const plb_spool *s, const char *place) {
     for (int64_t i = 0; i < s->blocks; i++)
         if (s->block[i].first_ns < 0 || s->block[i].last_ns < s->block[i].first_ns)
             return bad(place, "block", i, s->block[i].first_ns);
+    for (int64_t i = 0; i < s->blocks; i++) {
+        const plb_spool_work *w = &s->work[i];
+        const plb_spool_block *b = &s->block[i];
+        if (w->first_ns < 0 || w->last_ns < w->first_ns || !is_sane(w->active_ns) ||
+            !is_sane(w->copying_ns) || !is_sane(b->first_number) || !is_sane(b->last_number))
+            return bad(place, "work of block", i, w->active_ns);
+    }
     return PLB_OK;
 }
 
@@ -154,10 +165,6 @@ static plb_status check_device(const plb_spool *s, int i, const char *place) {
         if (b->longest[g].end_ns < b->longest[g].start_ns)
             return bad(place, "gap of device", i, b->longest[g].end_ns);
     return PLB_OK;
-}
-
-static bool is_sane(int64_t value) {
-    return value >= 0 && value < INT64_C(1) << 50;
 }
 
 static plb_status check_tallies(const plb_spool *s, const char *place) {

@@ -89,6 +89,11 @@ typedef struct plb_spool_block {
     int64_t first_number, last_number; // by which the driver counts launches
 } plb_spool_block;
 
+// The block's work, on device 0: from its first to its last, and what it did between.
+typedef struct plb_spool_work {
+    int64_t first_ns, last_ns, active_ns, copying_ns;
+} plb_spool_work;
+
 typedef struct plb_spool_size {
     int64_t calls, bytes, total_ns;
 } plb_spool_size;
@@ -164,6 +169,7 @@ typedef struct plb_spool {
     plb_spool_stream stream[PLB_SPOOL_STREAMS];
     plb_spool_thread thread[PLB_SPOOL_THREADS];
     plb_spool_memory memory[PLB_SPOOL_DEVICES];
+    plb_spool_work work[PLB_SPOOL_BLOCKS]; // of the block with the same number
 } plb_spool;
 
 enum { PLB_SPOOL_BYTES_2 = offsetof(plb_spool, stream) }; // of version 2

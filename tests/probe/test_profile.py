@@ -196,12 +196,30 @@ def test_another_profiler_may_come_later():
 
 
 def test_the_cost_of_recording():
+    """Of a program that says it is slower by a quarter of its own time while recorded (the machine
+    adds to both), with kernels of 1 us, of which two fifths of the time are recorded: the whole is
+    as many as the driver numbered."""
     assert profile("known", "--cost")[0]["overhead"] is None
-    found, _ = profile("blocks", "--cost", "--cost-block", "60")
+    with tempfile.TemporaryDirectory() as folder:
+        kept = os.path.join(folder, "kept")
+        found, _ = profile("blocks", "--cost", "--record", "40", "--cost-block", "50", "--save",
+                           kept)
+        text = subprocess.run([PLUMB, "trace", kept], capture_output=True, text=True, check=True)
     cost = found["overhead"]
     assert cost["blocks"] >= 6 and cost["low"] <= cost["share"] <= cost["high"], cost
-    # The program says it is slower by a quarter of its own time; the machine adds to both.
     assert 0.05 < cost["share"] < 0.40, cost
+    device, = found["devices"]
+    e = device["estimate"]
+    assert e["blocks"] >= 6 and .25 < e["recorded_launches"] / e["launches"] < .5, e
+    assert device["launches"] == e["recorded_launches"], (device["launches"], e)
+    assert abs(e["active"] * e["span_ms"] - e["launches"] * .001) < .02 * e["launches"] * .001, e
+    assert e["active_low"] <= e["active"] <= e["active_high"] and e["move"] == 0, e
+    assert abs(e["active"] + e["idle"] - 1) < 1e-9
+    assert "an estimate: " in text.stdout, text.stdout
+    assert profile("known")[0]["devices"][0]["estimate"] is None
+    done = subprocess.run([PLUMB, "profile", "--record", "50", "--range", "profiler-api", "--",
+                           "true"], capture_output=True, text=True, env=ENVIRONMENT, check=False)
+    assert done.returncode == 2 and "--record" in done.stderr, done
 
 
 def test_a_million_records_from_four_threads():
