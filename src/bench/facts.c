@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/facts.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,19 +161,22 @@ plb_status plb_facts_ask(plb_client *reference, const plb_facts_request *r, plb_
 
 plb_status plb_facts_weights(plb_client *reference, const plb_facts *facts, const char *cache,
                              char *path, size_t size) {
-    char folder[4096];
+    char folder[4096], which[32];
     if (facts->file[0] && !facts->training) { // it brings its own
         snprintf(path, size, "%s", facts->file);
         return PLB_OK;
     }
+    // One file serves all sizes of a model whose weights do not depend on it: those of one count.
+    snprintf(which, sizeof which, "infer-%" PRId64, facts->parameters);
     snprintf(folder, sizeof folder, "%s/weights", cache);
     int n = snprintf(path, size, "%s/%s-%s-%s-%d.safetensors", folder, facts->model, PLUMB_VERSION,
-                     facts->training ? facts->graph : "infer", (int)weights_seed);
+                     facts->training ? facts->graph : which, (int)weights_seed);
     if (n < 0 || (size_t)n >= size) return plb_fail(PLB_EINVAL, "%s: the path is too long", cache);
     PLB_TRY(plb_folder_make(folder));
     if (plb_file_exists(path)) return PLB_OK;
-    json_t *request = json_pack("{s:s,s:s,s:s,s:I}", "type", "weights", "model", facts->model,
-                                "path", path, "seed", (json_int_t)weights_seed);
+    json_t *request =
+        json_pack("{s:s,s:s,s:s,s:I,s:I}", "type", "weights", "model", facts->model, "path", path,
+                  "seed", (json_int_t)weights_seed, "size", (json_int_t)facts->size);
     if (facts->file[0] && json_object_set_new(request, "file", json_string(facts->file))) {
         json_decref(request);
         return plb_fail(PLB_ENOMEM, "out of memory for a request");

@@ -482,6 +482,12 @@ def test_flags_that_would_do_nothing_are_refused():
         expect_refusal(plumb("models", file, "--dim", "btach=2"), "no input has an extent")
 
 
+def test_verify_where_the_weights_depend_on_the_size():
+    found = document("verify", "mnist_cnn", "--task", "infer,train", "--size", "28,32",
+                     "--batch", 2, "--stack", "plumb-plan", "--no-lock")
+    assert [c["proof"]["equal"] for c in found["cases"]] == [True] * 4, found["cases"]
+
+
 def test_names_of_files_in_the_bench():
     with Folder() as f:
         made = plumb("export-onnx", "mnist_cnn", "-o", f.path / "m.onnx")
