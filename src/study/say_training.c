@@ -181,7 +181,7 @@ static void draw_curves(teller *t, const char *key, const char *title, plb_unit 
                       .caption = "Mean over seeds; the band is the least to the most.",
                       .x = {.title = by_time ? "epoch x mean time of an epoch" : "epoch",
                             .unit = by_time ? PLB_UNIT_SECONDS : PLB_UNIT_COUNT},
-                      .y = {.title = title, .unit = unit},
+                      .y = {.title = unit == PLB_UNIT_SHARE ? "accuracy" : "loss", .unit = unit},
                       .series = series,
                       .series_count = count});
 }
