@@ -53,7 +53,7 @@ static const plb_flag flags[] = {
     {FLAG("cost-block", INT, block_ms), .value = "MS", .min = 10, .max = 60000, .fallback = "400",
      .help = "length of such a block"},
     {FLAG("record", INT, record_percent), .value = "PERCENT", .min = 1, .max = 100,
-     .fallback = "100", .help = "of the time, in blocks: cheaper; shares are estimates then"},
+     .fallback = "100", .help = "of the time, in blocks: estimates shares"},
     {FLAG("counters", STRING, counters), .value = "LIST",
      .help = "flops, cores, tensor, dram, l2: count in hardware; slow"},
     {FLAG("trace", FILE, trace), .value = "FILE",

@@ -483,8 +483,10 @@ def test_flags_that_would_do_nothing_are_refused():
 
 
 def test_verify_where_the_weights_depend_on_the_size():
-    found = document("verify", "mnist_cnn", "--task", "infer,train", "--size", "28,32",
-                     "--batch", 2, "--stack", "plumb-plan", "--no-lock")
+    run = plumb("verify", "mnist_cnn", "--task", "infer,train", "--size", "28,32", "--batch", 2,
+                "--stack", "plumb-plan", "--no-lock", "--json")
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
     assert [c["proof"]["equal"] for c in found["cases"]] == [True] * 4, found["cases"]
 
 
