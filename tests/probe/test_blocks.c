@@ -78,7 +78,7 @@ static void the_whole_from_a_fifth(void) {
     plb_estimate e;
     CHECK(plb_estimate_of(s, &e));
     const double span = (double)(r.end_ns - r.begin_ns);
-    CHECK(e.blocks > 20 && e.recorded < .25 * (double)e.launches);
+    CHECK(e.blocks > 20 && (double)e.recorded < .25 * (double)e.launches);
     CHECK(llabs(e.launches - r.number) <
           2000); // but for what came before the first, after the last
     CHECK_NEAR((double)e.span_ns, span, .03 * span);
