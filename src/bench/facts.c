@@ -161,16 +161,19 @@ plb_status plb_facts_ask(plb_client *reference, const plb_facts_request *r, plb_
 
 plb_status plb_facts_weights(plb_client *reference, const plb_facts *facts, const char *cache,
                              char *path, size_t size) {
-    char folder[4096], which[32];
+    char folder[4096], which[64];
     if (facts->file[0] && !facts->training) { // it brings its own
         snprintf(path, size, "%s", facts->file);
         return PLB_OK;
     }
     // One file serves all sizes of a model whose weights do not depend on it: those of one count.
-    snprintf(which, sizeof which, "infer-%" PRId64, facts->parameters);
+    if (facts->training)
+        snprintf(which, sizeof which, "train-%s", facts->graph);
+    else
+        snprintf(which, sizeof which, "infer-%" PRId64, facts->parameters);
     snprintf(folder, sizeof folder, "%s/weights", cache);
     int n = snprintf(path, size, "%s/%s-%s-%s-%d.safetensors", folder, facts->model, PLUMB_VERSION,
-                     facts->training ? facts->graph : which, (int)weights_seed);
+                     which, (int)weights_seed);
     if (n < 0 || (size_t)n >= size) return plb_fail(PLB_EINVAL, "%s: the path is too long", cache);
     PLB_TRY(plb_folder_make(folder));
     if (plb_file_exists(path)) return PLB_OK;
