@@ -101,9 +101,16 @@ plb_status plb_member_need_reference(const plb_runner *r, plb_member *m) {
     load.c = &c;
     plb_bench_tell(r->b, PLB_BENCH_PROGRESS, m->c, "reference");
     int64_t began = plb_now_ns();
-    PLB_TRY(plb_bench_start_reference(r->b));
-    PLB_TRY(plb_reference_get(&r->b->reference, &load, r->b->cache, r->b->options.proof_budget_s,
-                              &g->reference));
+    plb_status status = plb_bench_start_reference(r->b);
+    if (!status)
+        status = plb_reference_get(&r->b->reference, &load, r->b->cache,
+                                   r->b->options.proof_budget_s, &g->reference);
+    // A reference that broke is these cases' outcome; others need not fall with it.
+    const plb_failure *broke = &r->b->reference.failure;
+    if (status == PLB_EBROKEN && broke->outcome != PLB_OUTCOME_OK)
+        return plb_failure_set(&m->client.failure, broke->outcome, "the reference: %s",
+                               broke->reason);
+    PLB_TRY(status);
     g->has_reference = true;
     m->c->spent_ns -= plb_now_ns() - began; // it is the group's
     return PLB_OK;

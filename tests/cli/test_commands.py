@@ -490,6 +490,22 @@ def test_verify_where_the_weights_depend_on_the_size():
     assert [c["proof"]["equal"] for c in found["cases"]] == [True] * 4, found["cases"]
 
 
+def test_a_reference_that_breaks_is_an_outcome():
+    words = ("verify", "mnist_cnn", "--task", "train", "--size", "28,32", "--batch", 2, "--stack",
+             "plumb-plan", "--no-lock", "--json")
+    with tempfile.TemporaryDirectory() as cache:
+        first = plumb(*words, env={"XDG_CACHE_HOME": cache})
+        assert first.returncode == 0, first.stderr
+        # One of the two files of weights holds those of another size.
+        one, other = sorted(pathlib.Path(cache, "plumb", "weights").iterdir())
+        shutil.copy(one, other)
+        run = plumb(*words, env={"XDG_CACHE_HOME": cache})
+        cases = json.loads(run.stdout)["cases"]
+        reasons = [c["reason"] or "" for c in cases if c["outcome"] != "ok"]
+        assert len(cases) == 2 and len(reasons) == 1, run
+        assert reasons[0].startswith("the reference: ") and "fc1.weight" in reasons[0], reasons
+
+
 def test_names_of_files_in_the_bench():
     with Folder() as f:
         made = plumb("export-onnx", "mnist_cnn", "-o", f.path / "m.onnx")

@@ -79,8 +79,8 @@ static void the_whole_from_a_fifth(void) {
     CHECK(plb_estimate_of(s, &e));
     const double span = (double)(r.end_ns - r.begin_ns);
     CHECK(e.blocks > 20 && (double)e.recorded < .25 * (double)e.launches);
-    CHECK(llabs(e.launches - r.number) <
-          2000); // but for what came before the first, after the last
+    // But for what came before the first block and after the last.
+    CHECK(llabs(e.launches - r.number) < 2000);
     CHECK_NEAR((double)e.span_ns, span, .03 * span);
     CHECK_SAY(fabs(e.active - (double)r.active_ns / span) < .02, "active %g, in truth %g", e.active,
               (double)r.active_ns / span);
