@@ -102,6 +102,7 @@ void plb_bench_free(plb_bench *b) {
     plb_free(b->groups);
     plb_free(b->cases);
     plb_estimator_free(&b->estimator);
+    plb_disturbance_free(&b->disturbance);
     if (b->has_fingerprint) plb_fingerprint_free(&b->fingerprint);
     plb_store_close(b->store);
     plb_arena_free(b->arena);

@@ -84,8 +84,9 @@ struct plb_bench_case {
     int64_t spent_ns, first_spent_ns; // on all starts so far, on the first of them
     double iteration_ns;              // about; 0: not known yet
     double least_ns;                  // below which no iteration can be here; 0: unknown
-    int64_t blocks, busy_blocks, throttled_blocks; // timed; taken while something disturbed
+    int64_t blocks, busy_blocks, throttled_blocks, slow_blocks; // timed; marked so
     double others_cpus; // most processors that others kept busy meanwhile
+    double slowdown;    // largest, of a copy of memory against the best of the run; 0: unknown
     bool steady;
     double median_ns, low_ns, high_ns; // of one iteration; NaN: unknown
     char stop[16];

@@ -11,6 +11,7 @@
 
 static const int64_t every_ns = 1000000000;
 static const double busy_cpus = 0.05, coarse_cpus = 0.02; // ticks of 10 ms are read in a second
+static const double slow = 1.3; // a copy of a quiet machine varies by less
 
 // Processor time of all programs since boot, what a hypervisor took aside; -1: unknown.
 static int64_t machine_busy_ns(void) {
@@ -34,13 +35,20 @@ uint32_t plb_disturbance_look(plb_disturbance *d) {
                            .looked_ns = now,
                            .busy_ns = machine_busy_ns(),
                            .own_ns = plb_usage_cpu_ns(getpid()),
-                           .quota_throttled = state.quota_throttled};
+                           .quota_throttled = state.quota_throttled,
+                           .pace = before.pace};
+    d->slowdown = plb_pace_look(&d->pace);
+    if (d->slowdown > slow) d->marks |= PLB_MARK_SLOW;
     const int64_t own = d->own_ns - before.own_ns;
-    // Workers that ended since take their time with them: then nothing can be told.
-    if (!before.known || d->busy_ns < 0 || before.busy_ns < 0 || own < 0) return 0;
+    // Workers that ended since take their time with them: then nothing can be told of others.
+    if (!before.known || d->busy_ns < 0 || before.busy_ns < 0 || own < 0) return d->marks;
     const double wall = (double)(now - before.looked_ns);
     d->others_cpus = (double)(d->busy_ns - before.busy_ns - own) / wall;
     if (d->others_cpus > busy_cpus + coarse_cpus) d->marks |= PLB_MARK_BUSY;
     if (d->quota_throttled > before.quota_throttled) d->marks |= PLB_MARK_THROTTLED;
     return d->marks;
+}
+
+void plb_disturbance_free(plb_disturbance *d) {
+    plb_pace_free(&d->pace);
 }

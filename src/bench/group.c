@@ -187,7 +187,9 @@ static uint32_t marks_of(const plb_runner *r, plb_member *m, const plb_block *bl
         c->blocks++;
         c->busy_blocks += (marks & PLB_MARK_BUSY) != 0;
         c->throttled_blocks += (marks & PLB_MARK_THROTTLED) != 0;
+        c->slow_blocks += (marks & PLB_MARK_SLOW) != 0;
         c->others_cpus = fmax(c->others_cpus, r->b->disturbance.others_cpus);
+        c->slowdown = fmax(c->slowdown, r->b->disturbance.slowdown);
     }
     return marks | (block->recompiled > 0 ? PLB_MARK_RECOMPILED : 0);
 }

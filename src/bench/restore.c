@@ -63,6 +63,7 @@ static plb_status restore_marks(plb_store *store, int64_t start, plb_arena *aren
         c->blocks++;
         c->busy_blocks += (blocks[i].marks & PLB_MARK_BUSY) != 0;
         c->throttled_blocks += (blocks[i].marks & PLB_MARK_THROTTLED) != 0;
+        c->slow_blocks += (blocks[i].marks & PLB_MARK_SLOW) != 0;
     }
     return PLB_OK;
 }

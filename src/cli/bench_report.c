@@ -176,6 +176,14 @@ static void print_disturbance(const plb_bench_case *c) {
         plb_print("%-26s throttled: the quota stopped it in %.0f %% of its blocks\n", "",
                   100 * (double)c->throttled_blocks / blocks);
     }
+    if (c->slow_blocks) {
+        plb_print(
+            "%-26s slow machine: in %.0f %% of its blocks a copy of memory took longer than at "
+            "its best",
+            "", 100 * (double)c->slow_blocks / blocks);
+        if (c->slowdown > 0) plb_print(", up to %.1f times", c->slowdown);
+        plb_print("\n");
+    }
 }
 
 // Why no larger batch than the one found.
@@ -357,6 +365,7 @@ static void write_case(plb_json *json, const plb_bench_case *c) {
     plb_json_int(json, "blocks", c->blocks);
     plb_json_int(json, "busy_blocks", c->busy_blocks);
     plb_json_int(json, "throttled_blocks", c->throttled_blocks);
+    plb_json_int(json, "slow_blocks", c->slow_blocks);
     plb_json_raw(json, "versions", c->versions);
     plb_json_raw(json, "ran", c->ran);
     plb_json_raw(json, "profile", c->profile);

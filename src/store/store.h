@@ -89,10 +89,11 @@ typedef enum plb_store_block_kind { PLB_BLOCK_WARMUP, PLB_BLOCK_TIMED } plb_stor
 
 // What was seen while a block was taken; such samples are kept.
 enum {
-    PLB_MARK_THROTTLED = 1,    // the device or the control group's quota slowed it down
-    PLB_MARK_BUSY = 2,         // other processes took more than 5 % of a processor
-    PLB_MARK_RECOMPILED = 4,   // a just-in-time compiler worked
-    PLB_MARK_CLOCK_CHANGED = 8 // the device's clock moved by more than 1 %
+    PLB_MARK_THROTTLED = 1,     // the device or the control group's quota slowed it down
+    PLB_MARK_BUSY = 2,          // other processes took more than 5 % of a processor
+    PLB_MARK_RECOMPILED = 4,    // a just-in-time compiler worked
+    PLB_MARK_CLOCK_CHANGED = 8, // the device's clock moved by more than 1 %
+    PLB_MARK_SLOW = 16          // the machine copied memory more slowly than at its best
 };
 
 typedef struct plb_store_block {
