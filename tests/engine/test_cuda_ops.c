@@ -267,6 +267,26 @@ static void run_images(plb_op_id op, tally *t) {
     t->only = NULL;
 }
 
+// Images whose blocks of pixels become channels, with filters that fill no whole number of blocks.
+static void run_stems(plb_op_id op, tally *t) {
+    if (op == PLB_OP_conv_input_grad) return;
+    t->only = "stem";
+    for (int i = 0; i < 2; i++) {
+        const int64_t k = i ? 5 : 11, stride = i ? 3 : 4, pad = i ? 1 : 2;
+        const int64_t h = i ? 17 : 35, w = h + 2;
+        const int64_t oh = (h + 2 * pad - k) / stride + 1, ow = (w + 2 * pad - k) / stride + 1;
+        const plb_type x = PLB_T(2, 3, h, w), f = PLB_T(16, 3, k, k), y = PLB_T(2, 16, oh, ow);
+        plb_conv_attrs attrs = plb_conv_uniform(2, stride, pad, 1, 1);
+        plb_sample s = {.name = "stem", .in = {x, f, PLB_T(16)}, .n_in = 3, .attrs = &attrs};
+        if (op == PLB_OP_conv_weight_grad) {
+            s.n_in = 2, s.in[1] = y;
+            attrs.extent[0] = attrs.extent[1] = k;
+        }
+        run_sample(op, &s, false, t);
+    }
+    t->only = NULL;
+}
+
 static void tell_gaps(plb_op_id op, const tally *t) {
     for (int d = 0; d < PLB_DTYPE_COUNT && getenv("PLB_TEST_GAPS"); d++) {
         if (t->cases[d] == t->ran[d]) continue;
@@ -304,6 +324,7 @@ static void kernels_agree_with_references(void) {
         if (heavy((plb_op_id)op) && sample_is_mine((plb_op_id)op, table->n_samples)) {
             run_depthwise((plb_op_id)op, &t);
             run_images((plb_op_id)op, &t);
+            run_stems((plb_op_id)op, &t);
         }
         if (heavy((plb_op_id)op) && sharded(&part, &of)) continue; // the others' samples count too
         tell_gaps((plb_op_id)op, &t);

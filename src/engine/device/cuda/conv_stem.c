@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions of images: three channels leave tensor cores idle. The input becomes one with more
 // channels, and cuDNN convolves that:
-//   's'  2x2 pixels become channels (stride 2 only): w of RxR becomes one of half as many taps
-//        with four times the channels, and the stride 1
+//   's'  as many pixels as the stride steps over, 2x2 or 4x4, become channels: of a stride s, w of
+//        RxR becomes one of R / s taps with s² times the channels, and the stride 1
 //   'p'  channels are filled up with zeros
 // The weight gradient takes the same way back. The input is read in whatever layout it has, so
 // that images need no reorder of their own.
@@ -14,7 +14,7 @@
 #include "engine/device/cuda/convolve.h"
 #include "engine/device/cuda/kernels/stem.h"
 
-enum { MAX_CHANNELS = 4, FILL = 8, MAX_INNER = 20 };
+enum { MAX_CHANNELS = 4, FILL = 8, MAX_BLOCK = 32, MAX_INNER = 20 };
 extern const plb_kernel plb_cuda_kernel_conv_cudnn;
 
 // The convolution with many channels that stands for the node's.
@@ -68,15 +68,13 @@ static plb_stem_params params_of(const plb_tensor *few, int block) {
     return p;
 }
 
-// Tap r of padding p reads input 2 o - p + r = 2 (o + a) + d - 2 q, where 2 a + d = r + p % 2 and
-// 2 q = p + p % 2. Image and weights get padding and the odd tap written out.
-static void fold_blocks(const plb_conv_shape *s, inner *in) {
-    const int32_t odd[2] = {(int32_t)(s->pad[1] % 2), (int32_t)(s->pad[2] % 2)};
-    const int32_t taps[2] = {(int32_t)(s->kernel[1] + odd[0] + 1) / 2,
-                             (int32_t)(s->kernel[2] + odd[1] + 1) / 2};
-    in->weights.top = odd[0], in->weights.left = odd[1];
+// Tap r of output o reads input s o - p + r, that is, pixel s (o + a) + d of the image with its
+// padding p written out, where s a + d = r. Weights get the taps that their last block lacks.
+static void fold_blocks(const plb_conv_shape *s, int32_t block, inner *in) {
+    const int32_t taps[2] = {(int32_t)(s->kernel[1] + block - 1) / block,
+                             (int32_t)(s->kernel[2] + block - 1) / block};
     in->weights.rows = taps[0], in->weights.columns = taps[1];
-    in->image.top = (int32_t)s->pad[1] + odd[0], in->image.left = (int32_t)s->pad[2] + odd[1];
+    in->image.top = (int32_t)s->pad[1], in->image.left = (int32_t)s->pad[2];
     in->image.rows = (int32_t)s->out[1] + taps[0] - 1;
     in->image.columns = (int32_t)s->out[2] + taps[1] - 1;
     in->attrs = (plb_conv_attrs){.extent = {taps[0], taps[1]}};
@@ -87,20 +85,30 @@ static plb_tensor dense(const plb_stem_params *p, int64_t n, plb_dtype dtype) {
     return plb_tensor_dense(NULL, dtype, &shape, (plb_layout){PLB_LAYOUT_NHWC, 0});
 }
 
+// Pixels a side that become channels of one; 0 where the form does not apply.
+static int32_t block_of(const plb_conv_shape *s, char form) {
+    const int64_t stride = s->stride[1];
+    if (form == 'p') return 1;
+    bool steps = stride > 1 && stride <= MAX_BLOCK && s->stride[2] == stride;
+    bool covers = s->kernel[1] >= stride && s->kernel[2] >= stride; // else most would be zeros
+    bool solid = s->dilation[1] == 1 && s->dilation[2] == 1;
+    return steps && covers && solid ? (int32_t)stride : 0;
+}
+
 // False where the form does not apply.
 static bool make_inner(const plb_query *q, char form, inner *in) {
     const plb_conv_attrs *attrs = q->attrs;
     const plb_dtype dtype = q->out[0].dtype;
     plb_conv_shape s;
     if (plb_conv_shape_of(q->op, &q->in[0].shape, &q->in[1].shape, attrs, &s)) return false;
-    bool halves = s.stride[1] == 2 && s.stride[2] == 2 && s.dilation[1] == 1 && s.dilation[2] == 1;
-    if (form == 's' && (!halves || s.kernel[1] < 2 || s.kernel[2] < 2)) return false;
+    const int32_t block = block_of(&s, form);
+    if (!block) return false;
     *in = (inner){.attrs = *attrs};
-    in->image = params_of(&q->in[0], form == 's' ? 2 : 1);
-    in->weights = params_of(weights_of(q), form == 's' ? 2 : 1);
+    in->image = params_of(&q->in[0], block);
+    in->weights = params_of(weights_of(q), block);
     in->image.rows = in->image.height, in->image.columns = in->image.width;
     in->weights.rows = in->weights.height, in->weights.columns = in->weights.width;
-    if (form == 's') fold_blocks(&s, in);
+    if (form == 's') fold_blocks(&s, block, in);
     in->attrs.epilogue = attrs->epilogue;
     in->attrs.groups = 1;
     in->image.count = s.n * in->image.rows * in->image.columns;
