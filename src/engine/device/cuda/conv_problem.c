@@ -18,7 +18,7 @@
 
 enum { MAX_TUNE_MS = 3600000, N_FORMS = 4, MAX_MAKERS = 16, KEY_BYTES = 512 };
 static const char forms[N_FORMS] = {'a', 'b', 'c', 'u'};
-static const size_t workspace_limit_bytes = (size_t)512 << 20;
+static const size_t usual_workspace_bytes = (size_t)512 << 20;
 
 typedef enum state { NEW, READY, FAILED } state;
 
@@ -245,7 +245,15 @@ static bool allowed(const plb_conv_spec *s, const plb_cudnn_candidate *c) {
     return s->tf32 || !note(c, CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
 }
 
-static void keep(plb_conv_problem *p, char form, plb_cudnn_candidate *c) {
+typedef struct keeper {
+    plb_conv_problem *problem;
+    char form;
+} keeper;
+
+// Counts what is allowed and new.
+static bool keep(void *context, plb_cudnn_candidate *c) {
+    const char form = ((const keeper *)context)->form;
+    plb_conv_problem *p = ((const keeper *)context)->problem;
     char text[PLB_CHOICE_BYTES];
     snprintf(text, sizeof text, "%c%lld.%08x", form, (long long)c->engine, (unsigned)c->knobs);
     for (int i = 0; i < p->n; i++) {
@@ -256,39 +264,48 @@ static void keep(plb_conv_problem *p, char form, plb_cudnn_candidate *c) {
         } else {
             old->config = *c; // its plan came from disk
         }
-        return;
+        return false;
     }
     if (p->n == PLB_CONV_MAX_CANDIDATES || !allowed(&p->spec, c)) {
         plb_cudnn_candidate_free(c);
-        return;
+        return false;
     }
     candidate *made = &p->candidates[p->n++];
     *made = (candidate){.form = form, .config = *c};
     memcpy(made->text, text, sizeof text);
+    return true;
+}
+
+// Products of f32: most guesses are made for TF32. Those that are left are few and far from each
+// other in speed, and the fastest, by Winograd's or Fourier's transforms, are bare convolutions.
+static bool without_tensor_cores(const plb_conv_spec *s) {
+    return s->dtype == PLB_F32 && !s->tf32;
 }
 
 static void propose_form(plb_conv_problem *p, int f, cudnnHandle_t handle) {
     static const struct {
         cudnnBackendHeurMode_t mode;
         int most, most_later; // of the first form, and of those after it
-    } modes[] = {
-        {CUDNN_HEUR_MODE_A, 10, 8}, {CUDNN_HEUR_MODE_B, 3, 2}, {CUDNN_HEUR_MODE_FALLBACK, 2, 1}};
-    plb_cudnn_candidate found[PLB_CONV_MAX_CANDIDATES];
-    const bool later = p->n > 0;
+        int most_plain;       // without tensor cores
+    } modes[] = {{CUDNN_HEUR_MODE_A, 10, 8, 10},
+                 {CUDNN_HEUR_MODE_B, 3, 2, 6},
+                 {CUDNN_HEUR_MODE_FALLBACK, 2, 1, 8}};
+    const bool later = p->n > 0, plain = without_tensor_cores(&p->spec);
     // Where there are others, of the last forms the best guesses only.
-    const bool spare = later && (forms[f] == 'u' || forms[f] == 'c');
-    int n = 0;
+    const bool spare = later && !plain && (forms[f] == 'u' || forms[f] == 'c');
+    keeper k = {p, forms[f]};
     if (plb_cudnn_graph_new(&p->graphs[f]) != PLB_OK) return;
     if (build_graph(&p->spec, forms[f], handle, p->graphs[f]) != PLB_OK) {
         plb_log_line(PLB_LOG_DEBUG, "%s: form %c: %s", p->key, forms[f], plb_error_text());
         return;
     }
     for (int m = 0; m < 3 && !(m && spare); m++) {
-        int most = n + (spare ? 4 : later ? modes[m].most_later : modes[m].most);
-        if (most > PLB_CONV_MAX_CANDIDATES) most = PLB_CONV_MAX_CANDIDATES;
-        n = plb_cudnn_propose(p->graphs[f], modes[m].mode, found, n, most);
+        const int most = plain   ? modes[m].most_plain
+                         : spare ? 4
+                         : later ? modes[m].most_later
+                                 : modes[m].most;
+        plb_cudnn_propose(p->graphs[f], modes[m].mode, most, keep, &k);
     }
-    for (int i = 0; i < n; i++) keep(p, forms[f], &found[i]);
 }
 
 static plb_status propose(plb_conv_problem *p) { // locked
@@ -303,9 +320,23 @@ static plb_status propose(plb_conv_problem *p) { // locked
 }
 
 // ---------------------------------------------------------------------------- plans
-static void make_plan_by(cudnnHandle_t handle, candidate *c) {
+// Transforms keep what they made of both operands: tiles that overlap, turned to channels first.
+static size_t workspace_limit_bytes(const plb_conv_problem *p) {
+    const plb_conv_shape *s = &p->spec.shape;
+    const size_t most = p->device->memory_bytes / 16;
+    double values = (double)s->n * (double)s->c, results = (double)s->n * (double)s->k;
+    if (!without_tensor_cores(&p->spec)) return usual_workspace_bytes;
+    for (int i = 0; i < PLB_MAX_SPATIAL; i++) {
+        values *= (double)s->in[i], results *= (double)s->out[i];
+    }
+    size_t bytes = (size_t)(4 * sizeof(float) * (values + results));
+    if (bytes > most) bytes = most;
+    return bytes > usual_workspace_bytes ? bytes : usual_workspace_bytes;
+}
+
+static void make_plan_by(cudnnHandle_t handle, const plb_conv_problem *p, candidate *c) {
     plb_status status = plb_cudnn_plan_build(handle, &c->config, &c->plan);
-    if (!status && c->plan.workspace_bytes > workspace_limit_bytes) {
+    if (!status && c->plan.workspace_bytes > workspace_limit_bytes(p)) {
         plb_cudnn_plan_free(&c->plan);
         status = PLB_EUNSUPPORTED;
     }
@@ -314,7 +345,7 @@ static void make_plan_by(cudnnHandle_t handle, candidate *c) {
 
 static void make_plan(plb_conv_problem *p, candidate *c) {
     cudnnHandle_t handle;
-    if (c->state == NEW && !plb_cudnn_handle(p->device, &handle)) make_plan_by(handle, c);
+    if (c->state == NEW && !plb_cudnn_handle(p->device, &handle)) make_plan_by(handle, p, c);
 }
 
 // Several of the library's engines compile for a second each: threads, as many as there are cores,
@@ -357,7 +388,7 @@ static void do_job(maker *m, job j) {
         if (plb_cudnn_handle_new(m->device, &m->handle)) m->device = NULL;
     }
     if (!m->device || plb_cuda_enter(m->device) != PLB_OK) return; // made when it is asked for
-    make_plan_by(m->handle, &j.problem->candidates[j.index]);
+    make_plan_by(m->handle, j.problem, &j.problem->candidates[j.index]);
 }
 
 // What is too late is dropped: nobody need wait for it. The best guesses never are.

@@ -408,24 +408,17 @@ static plb_status describe(descriptor config, plb_cudnn_candidate *out) {
     return check(status, "an engine");
 }
 
-static bool known(const plb_cudnn_candidate *list, int n, const plb_cudnn_candidate *c) {
-    for (int i = 0; i < n; i++) {
-        if (list[i].engine == c->engine && list[i].knobs == c->knobs) return true;
-    }
-    return false;
-}
-
-int plb_cudnn_propose(plb_cudnn_graph *graph, cudnnBackendHeurMode_t mode, plb_cudnn_candidate *out,
-                      int n, int max) {
+void plb_cudnn_propose(plb_cudnn_graph *graph, cudnnBackendHeurMode_t mode, int most,
+                       plb_cudnn_taker take, void *context) {
     const setting settings[] = {
         {CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph->graph},
         {CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode},
     };
     const cudnnBackendAttributeType_t is = CUDNN_TYPE_BACKEND_DESCRIPTOR;
     descriptor heuristics, configs[MAX_RESULTS] = {0};
-    int made = 0;
+    int made = 0, taken = 0;
     int64_t count = 0, got = 0;
-    if (make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, settings, 2, "heuristics", &heuristics)) return n;
+    if (make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, settings, 2, "heuristics", &heuristics)) return;
     lib.get(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, is, 0, &count, NULL);
     if (count > MAX_RESULTS) count = MAX_RESULTS;
     while (made < count && !create(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[made])) made++;
@@ -434,16 +427,13 @@ int plb_cudnn_propose(plb_cudnn_graph *graph, cudnnBackendHeurMode_t mode, plb_c
              : CUDNN_STATUS_SUCCESS;
     for (int i = 0; i < made; i++) {
         plb_cudnn_candidate c;
-        bool wanted = !status && i < got && n < max && describe(configs[i], &c) == PLB_OK &&
-                      !known(out, n, &c);
-        if (wanted) {
-            out[n++] = c;
+        if (!status && i < got && taken < most && describe(configs[i], &c) == PLB_OK) {
+            taken += take(context, &c);
         } else {
             plb_cudnn_descriptor_free(configs[i]);
         }
     }
     plb_cudnn_descriptor_free(heuristics);
-    return n;
 }
 
 void plb_cudnn_candidate_free(plb_cudnn_candidate *candidate) {

@@ -75,10 +75,11 @@ typedef struct plb_cudnn_candidate {
     unsigned behavior; // bit per cudnnBackendBehaviorNote_t
 } plb_cudnn_candidate;
 
-// Appends to out[0…n) what the library proposes, best guess first, without those that are there
-// already; returns the new n, at most `max`.
-int plb_cudnn_propose(plb_cudnn_graph *graph, cudnnBackendHeurMode_t mode, plb_cudnn_candidate *out,
-                      int n, int max);
+// Takes a candidate over; returns whether it counts.
+typedef bool (*plb_cudnn_taker)(void *context, plb_cudnn_candidate *candidate);
+// Hands out what the library proposes, best guess first, until `most` counted.
+void plb_cudnn_propose(plb_cudnn_graph *graph, cudnnBackendHeurMode_t mode, int most,
+                       plb_cudnn_taker take, void *context);
 void plb_cudnn_candidate_free(plb_cudnn_candidate *candidate);
 
 // ---------------------------------------------------------------------------- plans
