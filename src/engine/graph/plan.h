@@ -119,9 +119,10 @@ PLB_MUST_USE plb_status plb_mirror_download(plb_plan *plan); // outputs asked fo
 // The host's view of a value; an output that is asked for first is fetched now.
 PLB_MUST_USE plb_status plb_mirror_view(plb_plan *plan, plb_value value, plb_tensor *out);
 
-// race.c: times kernels and their variants on the plan's device; the fastest to `best`.
+// race.c: times kernels and their variants on the plan's device; the fastest to `best`, of those
+// that ran before the time to tune was over: then `*out_over` is true.
 PLB_MUST_USE plb_status plb_race(plb_plan *plan, const plb_kernel *const *kernels,
-                                 const plb_query *q, plb_choice *best);
+                                 const plb_query *q, plb_choice *best, bool *out_over);
 
 // schedule.c: fills prologue and order.
 PLB_MUST_USE plb_status plb_plan_schedule(plb_plan *plan);

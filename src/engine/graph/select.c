@@ -64,9 +64,9 @@ static bool time_left(const plb_plan *plan) {
 }
 
 static plb_status race(plb_plan *plan, const plb_kernel *const *kernels, const plb_query *q,
-                       plb_choice *best) {
+                       plb_choice *best, bool *out_over) {
     int64_t begin_ns = plb_now_ns();
-    plb_status status = plb_race(plan, kernels, q, best);
+    plb_status status = plb_race(plan, kernels, q, best, out_over);
     plan->tuning_ns += plb_now_ns() - begin_ns;
     return status;
 }
@@ -75,7 +75,8 @@ static plb_status by_timing(plb_plan *plan, const plb_kernel *const *kernels,
                             const plb_kernel *first, const plb_query *q, const char *key,
                             plb_step *step) {
     plb_choice choice = {0};
-    if (plb_tune_find(key, &choice)) {
+    bool over = false;
+    if (plb_tune_find(key, &choice) || plb_choices_find(plan->choices.text, key, &choice)) {
         plb_status status = prepare_named(kernels, q, &choice, step);
         if (status != PLB_EUNSUPPORTED) return status;
         choice = (plb_choice){0}; // an old choice that means nothing: time again
@@ -84,11 +85,15 @@ static plb_status by_timing(plb_plan *plan, const plb_kernel *const *kernels,
         plan->untimed++;
         return by_order(kernels, first, q, step);
     }
-    PLB_TRY(race(plan, kernels, q, &choice));
+    PLB_TRY(race(plan, kernels, q, &choice, &over));
     plb_status status = prepare_named(kernels, q, &choice, step);
     if (status == PLB_EUNSUPPORTED) return by_order(kernels, first, q, step); // a library's whim
     if (status) return status;
-    plb_tune_remember(key, &choice);
+    if (over) {
+        plan->untimed++; // in full; another time all of them run
+    } else {
+        plb_tune_remember(key, &choice);
+    }
     return PLB_OK;
 }
 
