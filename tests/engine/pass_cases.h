@@ -65,7 +65,7 @@ static inline void check_pass(const pass_case *c) {
     c->build(built, NULL);
     plb_status status = plb_graph_status(built);
     if (!status) status = copied(built, &graph);
-    plb_pass_context context = {&plb_backend_cpu, 1, &report, PLB_F32};
+    plb_pass_context context = {&plb_backend_cpu, 1, &report, PLB_F32, PLB_MATH_F32};
     if (!status) status = c->pass(&graph, &context);
     CHECK_SAY(!status, "%s: %s", c->name, plb_error_text());
     if (!status) {

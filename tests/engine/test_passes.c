@@ -173,6 +173,52 @@ static const pass_case pass_cases[] = {
     {"prologue read twice", prologue_read_twice, plb_pass_clean, PLB_OP_exp, 1},
 };
 
+// ---------------------------------------------------------------------------- channels first
+static plb_layout channels_last(const plb_query *q) {
+    (void)q;
+    return (plb_layout){PLB_LAYOUT_NHWC, 0};
+}
+
+// How a device that likes channels last, but has transforms for channels first, lays out the result
+// of a convolution with filters of `side` x `side`, perhaps with a norm behind it.
+static plb_layout_kind laid_out(plb_dtype dtype, plb_math math, int64_t side, int64_t stride,
+                                bool norm) {
+    plb_backend backend = plb_backend_cpu;
+    backend.spatial_layout = channels_last, backend.transforms_channels_first = true;
+    plb_strbuf report = {0};
+    const plb_pass_context context = {&backend, 1, &report, PLB_F32, math};
+    plb_model *model = plb_model_new();
+    plb_graph *built, *graph = NULL;
+    const plb_conv_attrs attrs = plb_conv_uniform(2, stride, 0, 1, 1);
+    CHECK_OK(plb_model_program(model, "p", &built));
+    const plb_value x = plb_input(built, "x", dtype, &plb_shape_of(2, 8, 9, 9));
+    const plb_value w = plb_input(built, "w", dtype, &plb_shape_of(8, 8, side, side));
+    const plb_value gamma = plb_input(built, "gamma", PLB_F32, &plb_shape_of(8));
+    plb_value y = plb_conv(built, x, w, PLB_NONE, &attrs);
+    if (norm) y = plb_batch_norm(built, y, gamma, gamma, 1e-5);
+    plb_output(built, "y", plb_relu(built, y));
+    CHECK_OK(copied(built, &graph));
+    CHECK_OK(plb_pass_layout(&graph, &context));
+    plb_layout_kind kind = PLB_LAYOUT_BLOCKED;
+    for (int i = 0; graph && i < graph->n_nodes; i++) {
+        const plb_node *node = &graph->nodes[i];
+        if (node->op == PLB_OP_conv) kind = graph->values[node->out].layout.kind;
+    }
+    plb_strbuf_free(&report);
+    plb_graph_free(graph);
+    plb_model_free(model);
+    return kind;
+}
+
+static void transforms_are_channels_first(void) {
+    CHECK(laid_out(PLB_F32, PLB_MATH_F32, 3, 1, false) == PLB_LAYOUT_PLAIN);
+    CHECK(laid_out(PLB_F32, PLB_MATH_TF32, 3, 1, false) == PLB_LAYOUT_NHWC); // on tensor cores
+    CHECK(laid_out(PLB_BF16, PLB_MATH_F32, 3, 1, false) == PLB_LAYOUT_NHWC);
+    CHECK(laid_out(PLB_F32, PLB_MATH_F32, 1, 1, false) == PLB_LAYOUT_NHWC); // a product
+    CHECK(laid_out(PLB_F32, PLB_MATH_F32, 3, 2, false) == PLB_LAYOUT_NHWC); // no transform steps
+    CHECK(laid_out(PLB_F32, PLB_MATH_F32, 3, 1, true) == PLB_LAYOUT_NHWC);  // norms go by rows
+}
+
 static void passes_do_what_they_say(void) {
     check_passes(pass_cases, sizeof pass_cases / sizeof *pass_cases);
 }
@@ -184,5 +230,6 @@ static void programs_by_hand_agree(void) {
 static const check_test tests[] = {
     {"passes do what they say", passes_do_what_they_say},
     {"programs by hand agree at all levels", programs_by_hand_agree},
+    {"transforms are channels first", transforms_are_channels_first},
 };
 CHECK_MAIN(tests)

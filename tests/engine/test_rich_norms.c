@@ -113,7 +113,7 @@ static plb_status rewritten(const plb_graph *graph, plb_strbuf *report, plb_grap
                                       plb_pass_use_signs};
     plb_backend backend = plb_backend_cpu;
     backend.rich_norms = backend.early_relu = true;
-    const plb_pass_context context = {&backend, 1, report, PLB_F32};
+    const plb_pass_context context = {&backend, 1, report, PLB_F32, PLB_MATH_F32};
     plb_rewrite rw;
     PLB_TRY(plb_rewrite_begin(graph, &rw));
     for (int i = 0; i < graph->n_nodes; i++) plb_rewrite_copy(&rw, i);

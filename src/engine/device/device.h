@@ -154,6 +154,8 @@ typedef struct plb_backend {
     int image_channels;
     // The layout in which spatial ops of this device run best for these operands.
     plb_layout (*spatial_layout)(const plb_query *q);
+    // Whether its fastest convolutions of f32 without tensor cores take channels first.
+    bool transforms_channels_first;
     // Whether batch_norm_grad may get beta in place of y.
     bool takes_beta_for_y;
     // Whether batch norms and their gradients take other activations than ReLU, and gradients that

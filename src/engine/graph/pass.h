@@ -13,6 +13,7 @@ typedef struct plb_pass_context {
     int threads;
     plb_strbuf *report;
     plb_dtype autocast; // PLB_F32: none
+    plb_math math;
 } plb_pass_context;
 
 typedef plb_status (*plb_pass)(plb_graph **graph, const plb_pass_context *context);

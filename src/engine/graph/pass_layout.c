@@ -5,12 +5,14 @@
 #include "base/core/alloc.h"
 #include "base/core/status.h"
 #include "engine/graph/pass.h"
+#include "engine/ops/conv_shape.h"
 #include "plumb/ops.h"
 
 typedef struct layouts {
     plb_rewrite rw;
     const plb_pass_context *context;
     plb_value *plain, *last; // of each old value: its copy in plain layout, in the spatial one
+    bool first;              // channels first, whatever the device likes otherwise
     int reorders;
 } layouts;
 
@@ -57,7 +59,50 @@ static plb_value in_layout(layouts *l, plb_value old, plb_layout layout) {
     return *kept;
 }
 
+static bool is_norm(plb_op_id op) {
+    return op == PLB_OP_batch_norm || op == PLB_OP_batch_norm_grad || op == PLB_OP_batch_norm_infer;
+}
+
+// The shape of a convolution, or of what a gradient is one of; false for other nodes.
+static bool conv_of(const plb_graph *g, const plb_node *node, plb_conv_shape *out) {
+    const bool weights = node->op == PLB_OP_conv_weight_grad;
+    if (!weights && node->op != PLB_OP_conv && node->op != PLB_OP_conv_input_grad) return false;
+    const plb_shape *first = &g->values[node->in[0]].type.shape;
+    const plb_shape *second = &g->values[node->in[1]].type.shape;
+    return plb_conv_shape_of(node->op, first, second, node->attrs, out) == PLB_OK;
+}
+
+// Filters of several pixels that move by one, as Winograd's and Fourier's transforms take them.
+static bool transformable(const plb_conv_shape *s) {
+    int64_t taps = 1;
+    for (int i = 0; i < PLB_MAX_SPATIAL; i++) {
+        if (s->stride[i] != 1 || s->dilation[i] != 1) return false;
+        taps *= s->kernel[i];
+    }
+    return taps > 1;
+}
+
+// Where products have no tensor cores, the fastest convolutions are transforms, which compute
+// channels first; others, and norms, are better off with channels last. So a program without norms
+// that has hardly any others is channels first as a whole.
+static bool transforms(const plb_graph *g, const plb_pass_context *context) {
+    double transformed = 0, other = 0;
+    if (!context->backend->transforms_channels_first || context->math == PLB_MATH_TF32) {
+        return false;
+    }
+    for (int i = 0; i < g->n_nodes; i++) {
+        const plb_node *node = &g->nodes[i];
+        plb_conv_shape s;
+        if (is_norm(node->op)) return false;
+        if (!conv_of(g, node, &s)) continue;
+        if (g->values[node->out].type.dtype != PLB_F32 || s.groups > 1) return false;
+        *(transformable(&s) ? &transformed : &other) += plb_conv_flops(&s);
+    }
+    return transformed > 8 * other;
+}
+
 static plb_layout spatial_choice(const layouts *l, const plb_node *node) {
+    if (l->first) return (plb_layout){0};
     plb_tensor in[16] = {0}, out[PLB_MAX_OUTPUTS] = {0};
     for (int k = 0; k < node->n_in && k < 16; k++) {
         if (node->in[k] < 0) continue;
@@ -206,7 +251,7 @@ static void place_node(layouts *l, int index) {
 }
 
 plb_status plb_pass_layout(plb_graph **graph, const plb_pass_context *context) {
-    layouts l = {.context = context};
+    layouts l = {.context = context, .first = transforms(*graph, context)};
     size_t n = (size_t)(*graph)->n_values;
     plb_status status = PLB_OK;
     PLB_TRY(plb_rewrite_begin(*graph, &l.rw));

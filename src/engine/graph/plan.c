@@ -50,7 +50,7 @@ static plb_status run_passes(plb_plan *plan) {
                                        [PLB_AUTOCAST_BF16] = PLB_BF16,
                                        [PLB_AUTOCAST_F16] = PLB_F16};
     plb_pass_context context = {plan->backend, plan->options.threads, &plan->report,
-                                narrow[plan->options.autocast]};
+                                narrow[plan->options.autocast], plan->options.math};
     if (plan->options.f64) PLB_TRY(plb_pass_widen(&plan->graph, &context));
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
         if (passes[i].fusion && plan->options.no_fusion) continue;

@@ -70,6 +70,7 @@ const plb_backend plb_backend_cuda = {
     .spatial_weights = true,
     .image_channels = 4,
     .spatial_layout = plb_cuda_spatial_layout,
+    .transforms_channels_first = true,
     .takes_beta_for_y = true,
     .rich_norms = true,
     .early_relu = true,
