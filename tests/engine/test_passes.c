@@ -181,8 +181,8 @@ static plb_layout channels_last(const plb_query *q) {
 
 // How a device that likes channels last, but has transforms for channels first, lays out the result
 // of a convolution with filters of `side` x `side`, perhaps with a norm behind it.
-static plb_layout_kind laid_out(plb_dtype dtype, plb_math math, int64_t side, int64_t stride,
-                                bool norm) {
+static plb_layout_kind laid_out(plb_dtype dtype, plb_math math, int64_t batch, int64_t side,
+                                int64_t stride, bool norm) {
     plb_backend backend = plb_backend_cpu;
     backend.spatial_layout = channels_last, backend.transforms_channels_first = true;
     plb_strbuf report = {0};
@@ -191,9 +191,9 @@ static plb_layout_kind laid_out(plb_dtype dtype, plb_math math, int64_t side, in
     plb_graph *built, *graph = NULL;
     const plb_conv_attrs attrs = plb_conv_uniform(2, stride, 0, 1, 1);
     CHECK_OK(plb_model_program(model, "p", &built));
-    const plb_value x = plb_input(built, "x", dtype, &plb_shape_of(2, 8, 9, 9));
-    const plb_value w = plb_input(built, "w", dtype, &plb_shape_of(8, 8, side, side));
-    const plb_value gamma = plb_input(built, "gamma", PLB_F32, &plb_shape_of(8));
+    const plb_value x = plb_input(built, "x", dtype, &plb_shape_of(batch, 64, 30, 30));
+    const plb_value w = plb_input(built, "w", dtype, &plb_shape_of(64, 64, side, side));
+    const plb_value gamma = plb_input(built, "gamma", PLB_F32, &plb_shape_of(64));
     plb_value y = plb_conv(built, x, w, PLB_NONE, &attrs);
     if (norm) y = plb_batch_norm(built, y, gamma, gamma, 1e-5);
     plb_output(built, "y", plb_relu(built, y));
@@ -211,12 +211,13 @@ static plb_layout_kind laid_out(plb_dtype dtype, plb_math math, int64_t side, in
 }
 
 static void transforms_are_channels_first(void) {
-    CHECK(laid_out(PLB_F32, PLB_MATH_F32, 3, 1, false) == PLB_LAYOUT_PLAIN);
-    CHECK(laid_out(PLB_F32, PLB_MATH_TF32, 3, 1, false) == PLB_LAYOUT_NHWC); // on tensor cores
-    CHECK(laid_out(PLB_BF16, PLB_MATH_F32, 3, 1, false) == PLB_LAYOUT_NHWC);
-    CHECK(laid_out(PLB_F32, PLB_MATH_F32, 1, 1, false) == PLB_LAYOUT_NHWC); // a product
-    CHECK(laid_out(PLB_F32, PLB_MATH_F32, 3, 2, false) == PLB_LAYOUT_NHWC); // no transform steps
-    CHECK(laid_out(PLB_F32, PLB_MATH_F32, 3, 1, true) == PLB_LAYOUT_NHWC);  // norms go by rows
+    CHECK(laid_out(PLB_F32, PLB_MATH_F32, 32, 3, 1, false) == PLB_LAYOUT_PLAIN);
+    CHECK(laid_out(PLB_F32, PLB_MATH_F32, 1, 3, 1, false) == PLB_LAYOUT_NHWC);   // too little work
+    CHECK(laid_out(PLB_F32, PLB_MATH_TF32, 32, 3, 1, false) == PLB_LAYOUT_NHWC); // tensor cores
+    CHECK(laid_out(PLB_BF16, PLB_MATH_F32, 32, 3, 1, false) == PLB_LAYOUT_NHWC);
+    CHECK(laid_out(PLB_F32, PLB_MATH_F32, 320, 1, 1, false) == PLB_LAYOUT_NHWC); // a product
+    CHECK(laid_out(PLB_F32, PLB_MATH_F32, 32, 3, 2, false) == PLB_LAYOUT_NHWC);  // strides
+    CHECK(laid_out(PLB_F32, PLB_MATH_F32, 32, 3, 1, true) == PLB_LAYOUT_NHWC);   // norms go by rows
 }
 
 static void passes_do_what_they_say(void) {

@@ -84,7 +84,10 @@ static bool transformable(const plb_conv_shape *s) {
 
 // Where products have no tensor cores, the fastest convolutions are transforms, which compute
 // channels first; others, and norms, are better off with channels last. So a program without norms
-// that has hardly any others is channels first as a whole.
+// that has hardly any others is channels first as a whole; a small one is bound by launches, which
+// transforms need more of.
+static const double small_flops = 1e9;
+
 static bool transforms(const plb_graph *g, const plb_pass_context *context) {
     double transformed = 0, other = 0;
     if (!context->backend->transforms_channels_first || context->math == PLB_MATH_TF32) {
@@ -98,7 +101,7 @@ static bool transforms(const plb_graph *g, const plb_pass_context *context) {
         if (g->values[node->out].type.dtype != PLB_F32 || s.groups > 1) return false;
         *(transformable(&s) ? &transformed : &other) += plb_conv_flops(&s);
     }
-    return transformed > 8 * other;
+    return transformed > small_flops && transformed > 8 * other;
 }
 
 static plb_layout spatial_choice(const layouts *l, const plb_node *node) {
