@@ -99,7 +99,7 @@ def run_statistics(place):
 
 def main():
     place = Place()
-    place.add_script("cheat_stack.py", *CHEATS)
+    place.add_script("cheat_stack.py", *CHEATS, "stale-statistics")
     for task in TASKS:
         run(place, task)
     if os.environ.get("PLB_TEST_FULL") == "1":
