@@ -28,11 +28,12 @@
 typedef struct profile_flags {
     plb_profile_flags show;
     const char *graph_nodes, *trace, *save, *output, *window, *counters, *db, *label;
-    int64_t trace_mib, sample_ms, function_ms, block_ms, record_percent, pid;
-    double delay_s, limit_s;
+    const char *record;
+    int64_t trace_mib, sample_ms, function_ms, block_ms, pid;
+    double delay_s, limit_s, budget_percent;
     // Of a case.
     const char *stack, *task, *device, *batch, *size, *dtype, *math, *autocast, *threads, *dim;
-    bool api, ranges, cost, strict, host_only;
+    bool api, ranges, cost, strict, host_only, bandwidth, takers;
 } profile_flags;
 
 #define FLAG(flag, what, field) \
@@ -52,8 +53,14 @@ static const plb_flag flags[] = {
     {FLAG("cost", SWITCH, cost), .help = "record every other block of time: what does it cost?"},
     {FLAG("cost-block", INT, block_ms), .value = "MS", .min = 10, .max = 60000, .fallback = "400",
      .help = "length of such a block"},
-    {FLAG("record", INT, record_percent), .value = "PERCENT", .min = 1, .max = 100,
-     .fallback = "100", .help = "of the time, in blocks: estimates shares"},
+    {FLAG("record", STRING, record), .value = "all|PERCENT",
+     .help = "all kernels, or those of part of the time; default: --budget"},
+    {FLAG("budget", DOUBLE, budget_percent), .value = "PERCENT", .low = 0, .high = 100,
+     .fallback = "0", .help = "of time, for recording; 0: 1, with --trace 4"},
+    {FLAG("takers", SWITCH, takers),
+     .help = "which libraries take device memory, and what is left; CUPTI 13 and later"},
+    {FLAG("bandwidth", SWITCH, bandwidth),
+     .help = "measure afterwards what copies can reach, and hold those made against it"},
     {FLAG("counters", STRING, counters), .value = "LIST",
      .help = "flops, cores, tensor, dram, l2: count in hardware; slow"},
     {FLAG("trace", FILE, trace), .value = "FILE",
@@ -103,14 +110,43 @@ typedef struct job {
     plb_sampled sampled;
 } job;
 
+// 1 to 100, 100 for "all", 0 for what --budget says.
+static int64_t record_percent(const profile_flags *f) {
+    return !f->record ? 0 : strcmp(f->record, "all") == 0 ? 100 : atoi(f->record);
+}
+
+static plb_status check_record(const profile_flags *f) {
+    char *end = NULL;
+    if (!f->record || strcmp(f->record, "all") == 0) return PLB_OK;
+    const long percent = strtol(f->record, &end, 10);
+    if (end == f->record || *end || percent < 1 || percent > 100)
+        return plb_fail(PLB_EINVAL,
+                        "--record: expected all, or a percentage from 1 to 100, "
+                        "found '%s'",
+                        f->record);
+    return PLB_OK;
+}
+
+static bool is_windowed(const profile_flags *f) {
+    return f->delay_s > 0 || f->limit_s > 0 || strcmp(f->window, "all") != 0;
+}
+
 static bool alternates(const profile_flags *f) {
-    return f->cost || f->record_percent < 100;
+    const int64_t percent = record_percent(f);
+    return f->cost || (percent && percent < 100);
+}
+
+// Who asks for each call, each range or a stretch of the time has it whole.
+static bool has_budget(const profile_flags *f) {
+    return !f->record && !f->cost && !f->api && !f->ranges && !f->takers && !f->counters &&
+           strcmp(f->graph_nodes, "off") != 0 && !is_windowed(f);
 }
 
 // Between two blocks; as long as one where cost alone is asked for.
 static int64_t rest_ms(const profile_flags *f) {
-    if (f->record_percent == 100) return f->block_ms;
-    return (f->block_ms * (100 - f->record_percent) + f->record_percent - 1) / f->record_percent;
+    const int64_t percent = record_percent(f);
+    if (!percent || percent == 100) return f->block_ms;
+    return (f->block_ms * (100 - percent) + percent - 1) / percent;
 }
 
 // Counters run kernels again and again, so that nothing else can be told of such a run.
@@ -140,7 +176,7 @@ static plb_status prepare(job *j) {
     j->command = plb_alloc_array((size_t)j->call->operand_count + 1, sizeof *j->command);
     if (!j->command) return plb_fail(PLB_ENOMEM, "out of memory for a command");
     memcpy(j->command, j->call->operands, (size_t)j->call->operand_count * sizeof *j->command);
-    if (alternates(f) && (f->delay_s > 0 || f->limit_s > 0 || strcmp(f->window, "all") != 0))
+    if (alternates(f) && is_windowed(f))
         return plb_fail(PLB_EINVAL, "--cost and --record are about the whole run: without --delay, "
                                     "--time-limit and --range");
     plb_kernel_classes *classes; // whether the file is right, before anything runs
@@ -154,8 +190,8 @@ static plb_status prepare(job *j) {
         j->output = open(f->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
         if (j->output < 0) return plb_fail_errno("%s", f->output);
     }
-    snprintf(j->words, sizeof j->words, "%s%s%s%strace=%lld,delay=%lld,limit=%lld",
-             f->api ? "calls," : "", f->ranges ? "ranges," : "",
+    snprintf(j->words, sizeof j->words, "%s%s%s%s%strace=%lld,delay=%lld,limit=%lld",
+             f->api ? "calls," : "", f->ranges ? "ranges," : "", f->takers ? "sources," : "",
              strcmp(f->graph_nodes, "off") == 0 ? "graphs," : "",
              strcmp(f->window, "all") == 0 ? "" : "program,",
              f->trace ? (long long)f->trace_mib << 20 : 0LL, (long long)(1e3 * f->delay_s),
@@ -166,6 +202,11 @@ static plb_status prepare(job *j) {
     if (alternates(f))
         snprintf(j->words + strlen(j->words), sizeof j->words - strlen(j->words),
                  ",cost=%lld,rest=%lld", (long long)f->block_ms, (long long)rest_ms(f));
+    if (has_budget(f))
+        snprintf(j->words + strlen(j->words), sizeof j->words - strlen(j->words), ",budget=%lld",
+                 (long long)(1e4 * (f->budget_percent > 0 ? f->budget_percent
+                                    : f->trace            ? 4
+                                                          : 1)));
     return PLB_OK;
 }
 
@@ -245,7 +286,8 @@ static plb_status report(job *j) {
                                    .trace = f->trace,
                                    .folder = j->folder,
                                    .about = about,
-                                   .output = j->output};
+                                   .output = j->output,
+                                   .bandwidth = f->bandwidth};
     const plb_status shown = plb_profile_show(&view, j->call, why, sizeof why);
     if (f->save) PLB_TRY(plb_kept_write(f->save, &about, j->folder));
     if (f->db) PLB_TRY(store(j, &view));
@@ -284,9 +326,9 @@ static plb_status run_case(plb_call *call) {
                                         .dim = f->dim,
                                         .timeout = 900,
                                         .proof_time = 60};
-    if (f->api || f->ranges || alternates(f) || f->trace || f->save || f->counters || f->output ||
-        f->db || f->label || f->host_only || strcmp(f->window, "all") != 0 || f->delay_s > 0 ||
-        f->limit_s > 0)
+    if (f->api || f->ranges || f->cost || f->record || f->trace || f->save || f->counters ||
+        f->output || f->db || f->label || f->host_only || f->bandwidth || f->takers ||
+        is_windowed(f))
         return plb_fail(PLB_EINVAL, "--stack: a case of our own is looked at while it is steady; "
                                     "flags of a command's window and files do not apply");
     if (call->operand_count != 1)
@@ -326,6 +368,7 @@ static plb_status run_profile(plb_call *call) {
     if (flags_given->stack) return run_case(call);
     uint32_t asked;
     PLB_TRY(refuse_case_flags(flags_given));
+    PLB_TRY(check_record(flags_given));
     PLB_TRY(check_counters(flags_given, &asked));
     if (flags_given->label && !flags_given->db)
         return plb_fail(PLB_EINVAL, "--label: names a run of a store: expected --db too");

@@ -12,9 +12,9 @@
 #include "base/core/hash.h"
 #include "base/core/status.h"
 #include "cli/profile_show.h"
-#include "probe/breakdown.h"
 #include "probe/kept.h"
 #include "probe/profile.h"
+#include "probe/shares.h"
 
 enum { SHOWN = 40, UNEQUAL = 12 };
 
@@ -51,10 +51,14 @@ static void add_busy(side *s) {
         for (int d = 0; d < PLB_SPOOL_DEVICES; d++) {
             const plb_spool *spool = s->profile->process[i];
             plb_breakdown b;
+            plb_shares t;
             if (!spool->device[d].records) continue;
             plb_breakdown_of(&spool->device[d].sums, &b);
-            s->busy.span_ns += b.span_ns, s->busy.active_ns += b.active_ns;
-            s->busy.copying_ns += b.copying_ns, s->busy.idle_ns += b.idle_ns;
+            plb_shares_of(spool, d, &b, &t);
+            const double span_ns = (double)t.span_ns;
+            s->busy.span_ns += t.span_ns, s->busy.active_ns += (int64_t)(t.active * span_ns + .5);
+            s->busy.copying_ns += (int64_t)(t.copying * span_ns + .5);
+            s->busy.idle_ns += (int64_t)(t.idle * span_ns + .5);
             if (!s->device[0]) s->device = spool->names + spool->device[d].name;
         }
 }
@@ -99,8 +103,9 @@ static int64_t lost_of(const plb_profile *p) {
 
 // Whether one was recorded with a word that the other lacks; sizes of traces do not matter.
 static bool words_differ(const char *a, const char *b) {
-    static const char *const compared[] = {"host",  "calls,", "ranges,", "graphs,",  "program,",
-                                           "cost=", "delay=", "limit=",  "counters="};
+    static const char *const compared[] = {
+        "host",     "sources,", "calls,", "ranges,", "graphs,",
+        "program,", "cost=",    "delay=", "limit=",  "counters="};
     for (size_t i = 0; i < sizeof compared / sizeof *compared; i++) {
         const char *in_a = strstr(a, compared[i]), *in_b = strstr(b, compared[i]);
         if (!in_a != !in_b) return true;
@@ -152,6 +157,12 @@ static void find_unequal(comparison *c) {
         differ(c, plb_arena_printf(c->arena, "CUPTI %" PRIu32 " against %" PRIu32, cupti_version(p),
                                    cupti_version(q)));
     compare_runs(c, a, b);
+    if (p->in_part || q->in_part)
+        differ(c,
+               plb_arena_printf(c->arena, "%s recorded in part: its counts and times are estimates",
+                                p->in_part && q->in_part ? "both were"
+                                : p->in_part             ? "A was"
+                                                         : "B was"));
     if (strcmp(end_of(p), end_of(q)) != 0)
         differ(c, plb_arena_printf(c->arena, "A: %s; B: %s", end_of(p), end_of(q)));
     if (lost_of(p) || lost_of(q))
@@ -166,7 +177,7 @@ static int by_change(const void *left, const void *right) {
 }
 
 static double total_ms(const plb_profile_kernel *k) {
-    return k ? (double)k->total_ns / 1e6 : 0;
+    return k ? k->whole.ns / 1e6 : 0;
 }
 
 static plb_status join(comparison *c) {
@@ -195,6 +206,12 @@ out:
     return status;
 }
 
+// By more than estimates may be off.
+static bool counts_differ(const plb_estimated *a, const plb_estimated *b) {
+    const double off = hypot(a->calls_half, b->calls_half);
+    return fabs(a->calls - b->calls) > off + .5;
+}
+
 // "vanished", or what changed, separated by blanks; "" for nothing.
 static void name_change(const pair *p, double margin, char text[64]) {
     if (!p->a || !p->b) {
@@ -206,7 +223,7 @@ static void name_change(const pair *p, double margin, char text[64]) {
     const double mean_b = (double)b->total_ns / (double)(b->calls ? b->calls : 1);
     const bool shape = memcmp(a->grid, b->grid, sizeof a->grid) != 0 ||
                        memcmp(a->block, b->block, sizeof a->block) != 0;
-    snprintf(text, 64, "%s%s%s%s", a->calls != b->calls ? "count " : "",
+    snprintf(text, 64, "%s%s%s%s", counts_differ(&a->whole, &b->whole) ? "count " : "",
              fabs(mean_b - mean_a) > margin * mean_a ? "time " : "", shape ? "grid " : "",
              strcmp(a->class, b->class) != 0 ? "class " : "");
     if (text[0]) text[strlen(text) - 1] = '\0';
@@ -237,9 +254,9 @@ static void print_rows(const comparison *c) {
         if (!change[0] || shown == SHOWN) continue;
         shown++;
         plb_kernel_shorten((p->a ? p->a : p->b)->name, 64, name, sizeof name);
-        plb_print("%+12.3f%10" PRId64 "%10" PRId64 "%11.3f%11.3f  %-16s%s\n", p->change_ms,
-                  p->a ? p->a->calls : 0, p->b ? p->b->calls : 0, total_ms(p->a), total_ms(p->b),
-                  change, name);
+        plb_print("%+12.3f%10.0f%10.0f%11.3f%11.3f  %-16s%s\n", p->change_ms,
+                  p->a ? p->a->whole.calls : 0, p->b ? p->b->whole.calls : 0, total_ms(p->a),
+                  total_ms(p->b), change, name);
     }
     if (equal + shown < c->rows)
         plb_print("%12s %d more kernels changed: --json shows all\n", "", c->rows - equal - shown);
@@ -253,7 +270,7 @@ static void json_kernel(plb_json *json, const char *key, const plb_profile_kerne
         return;
     }
     plb_json_begin_object(json, key);
-    plb_json_int(json, "calls", k->calls);
+    plb_json_double(json, "calls", k->whole.calls);
     plb_json_double(json, "total_ms", total_ms(k));
     plb_json_string(json, "class", k->class);
     plb_json_begin_array(json, "grid");

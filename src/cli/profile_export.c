@@ -9,7 +9,7 @@
 #include "base/core/arena.h"
 #include "cli/cli.h"
 #include "cli/profile_numbers.h"
-#include "probe/breakdown.h"
+#include "probe/shares.h"
 #include "report/escape.h"
 
 typedef enum column {
@@ -118,62 +118,65 @@ static void put(writer *w, const row *r) {
 }
 
 // ---------------------------------------------------------------------------- tables
-static void put_time(writer *w, const plb_spool *s, int device, const char *name, int64_t ns,
+static void put_time(writer *w, const plb_spool *s, int device, const char *name, double share,
                      int64_t span_ns) {
     char detail[128];
     snprintf(detail, sizeof detail, "%.40s in %.60s (%d)", s->names + s->device[device].name,
              s->program, s->pid);
     row r = new_row(device, name, detail);
-    r.number[TOTAL_MS] = plb_profile_ms(ns);
-    r.number[SHARE] = plb_profile_share(ns, span_ns);
+    r.number[TOTAL_MS] = share * plb_profile_ms(span_ns);
+    r.number[SHARE] = share;
     put(w, &r);
 }
 
 static void put_devices(writer *w, const plb_profile *p) {
-    begin(w, "time of the device", "of", HAS(TOTAL_MS) | HAS(SHARE));
+    begin(w, p->in_part ? "time of the device (estimated)" : "time of the device", "of",
+          HAS(TOTAL_MS) | HAS(SHARE));
     for (int i = 0; i < p->processes; i++)
         for (int d = 0; d < PLB_SPOOL_DEVICES; d++) {
+            const plb_spool *s = p->process[i];
             plb_breakdown b;
-            if (!p->process[i]->device[d].records) continue;
-            plb_breakdown_of(&p->process[i]->device[d].sums, &b);
-            put_time(w, p->process[i], d, "active", b.active_ns, b.span_ns);
-            put_time(w, p->process[i], d, "copying", b.copying_ns, b.span_ns);
-            put_time(w, p->process[i], d, "idle", b.idle_ns, b.span_ns);
+            plb_shares t;
+            if (!s->device[d].records) continue;
+            plb_breakdown_of(&s->device[d].sums, &b);
+            plb_shares_of(s, d, &b, &t);
+            put_time(w, s, d, "active", t.active, t.span_ns);
+            put_time(w, s, d, "copying", t.copying, t.span_ns);
+            put_time(w, s, d, "idle", t.idle, t.span_ns);
         }
 }
 
 // How often, and how long: in all, at least, at most, and of all rows.
-static void put_spans(writer *w, row r, int64_t calls, int64_t total_ns, int64_t min_ns,
-                      int64_t max_ns, int64_t all_ns) {
-    r.number[CALLS] = (double)calls;
-    r.number[TOTAL_MS] = plb_profile_ms(total_ns);
+static void put_spans(writer *w, row r, const plb_estimated *whole, int64_t min_ns, int64_t max_ns,
+                      double all_ns) {
+    r.number[CALLS] = whole->calls;
+    r.number[TOTAL_MS] = whole->ns / 1e6;
     r.number[MIN_MS] = plb_profile_ms(min_ns);
     r.number[MAX_MS] = plb_profile_ms(max_ns);
-    r.number[SHARE] = plb_profile_share(total_ns, all_ns);
+    r.number[SHARE] = all_ns > 0 ? whole->ns / all_ns : 0;
     put(w, &r);
 }
 
 enum { SPANS = HAS(CALLS) | HAS(TOTAL_MS) | HAS(MIN_MS) | HAS(MAX_MS) | HAS(SHARE) };
 
 static void put_kernels(writer *w, const plb_profile *p) {
-    int64_t all_ns = 0;
-    begin(w, "kernel", "class", SPANS);
-    for (int i = 0; i < p->kernels; i++) all_ns += p->kernel[i].total_ns;
+    double all_ns = 0;
+    begin(w, p->in_part ? "kernel (estimated)" : "kernel", "class", SPANS);
+    for (int i = 0; i < p->kernels; i++) all_ns += p->kernel[i].whole.ns;
     for (int i = 0; i < p->kernels; i++) {
         const plb_profile_kernel *k = &p->kernel[i];
-        put_spans(w, new_row(k->device, k->name, k->class), k->calls, k->total_ns, k->min_ns,
-                  k->max_ns, all_ns);
+        put_spans(w, new_row(k->device, k->name, k->class), &k->whole, k->min_ns, k->max_ns,
+                  all_ns);
     }
 }
 
 static void put_named(writer *w, const char *table, const plb_profile_named *named, int count) {
-    int64_t all_ns = 0;
+    double all_ns = 0;
     begin(w, table, NULL, SPANS);
-    for (int i = 0; i < count; i++) all_ns += named[i].total_ns;
+    for (int i = 0; i < count; i++) all_ns += named[i].whole.ns;
     for (int i = 0; i < count; i++) {
         const plb_profile_named *one = &named[i];
-        put_spans(w, new_row(-1, one->name, NULL), one->calls, one->total_ns, one->min_ns,
-                  one->max_ns, all_ns);
+        put_spans(w, new_row(-1, one->name, NULL), &one->whole, one->min_ns, one->max_ns, all_ns);
     }
 }
 
@@ -241,7 +244,7 @@ static void put_all(writer *w, const plb_profile_report *r) {
     const plb_profile *p = r->profile;
     put_devices(w, p);
     put_kernels(w, p);
-    put_named(w, "class", p->class, p->classes);
+    put_named(w, p->in_part ? "class (estimated)" : "class", p->class, p->classes);
     put_copies(w, p);
     put_named(w, "call", p->call, p->calls);
     put_operators(w, r);

@@ -12,7 +12,8 @@
 #include "probe/breakdown.h"
 #include "probe/cost.h"
 #include "probe/energy.h"
-#include "probe/estimate.h"
+#include "probe/gaps.h"
+#include "probe/shares.h"
 
 static void json_totals(const plb_profile *p, const double *total, plb_json *json) {
     static const char *const names[PLB_COUNTED_TOTALS] = {"cores_flops", "tensor_flops",
@@ -98,6 +99,23 @@ static void json_sizes(const plb_spool_device *d, plb_json *json) {
     plb_json_end(json);
 }
 
+// What copies of the device can reach, GB/s; null where it was not measured.
+static void json_bandwidth(const plb_bandwidth *b, plb_json *json) {
+    static const char *const names[2][2] = {{"in_pageable", "in_pinned"},
+                                            {"out_pageable", "out_pinned"}};
+    if (!b) {
+        plb_json_null(json, "bandwidth");
+        return;
+    }
+    plb_json_begin_object(json, "bandwidth");
+    plb_json_string(json, "reason", b->reason[0] ? b->reason : NULL);
+    for (int kind = PLB_COPY_IN; kind <= PLB_COPY_OUT; kind++)
+        for (int pinned = 0; pinned < 2; pinned++)
+            plb_json_double(json, names[kind][pinned], b->host[kind][pinned]);
+    plb_json_double(json, "inside", b->inside);
+    plb_json_end(json);
+}
+
 static void json_idle(const plb_breakdown *b, plb_json *json) {
     plb_json_begin_object(json, "idle_ms");
     for (int k = 0; k < PLB_BUSY_COUNT; k++)
@@ -117,6 +135,48 @@ static void json_gaps(const plb_busy_sums *sums, plb_json *json) {
         plb_json_double(json, "total_ms", plb_profile_ms(sums->gap_ns[k]));
         plb_json_end(json);
     }
+    plb_json_end(json);
+}
+
+// What the whole run had of a kernel, where only a part of it was recorded; else null. Halves that
+// are unknown are null.
+static void json_whole(const plb_profile *p, const plb_estimated *e, plb_json *json) {
+    if (!p->in_part) {
+        plb_json_null(json, "estimate");
+        return;
+    }
+    plb_json_begin_object(json, "estimate");
+    plb_json_double(json, "calls", e->calls);
+    plb_json_double(json, "calls_low", e->calls - e->calls_half);
+    plb_json_double(json, "calls_high", e->calls + e->calls_half);
+    plb_json_double(json, "total_ms", e->ns / 1e6);
+    plb_json_double(json, "total_ms_low", (e->ns - e->ns_half) / 1e6);
+    plb_json_double(json, "total_ms_high", (e->ns + e->ns_half) / 1e6);
+    plb_json_end(json);
+}
+
+// null where no sample of the host is in the longest gaps.
+static void json_gap_work(const plb_spool *s, int device, const plb_sampled *sampled,
+                          plb_json *json) {
+    plb_gap_work w;
+    if (!plb_gap_work_of(s, device, sampled, &w)) {
+        plb_json_null(json, "longest_gaps");
+        return;
+    }
+    plb_json_begin_object(json, "longest_gaps");
+    plb_json_int(json, "gaps", w.gaps);
+    plb_json_double(json, "total_ms", plb_profile_ms(w.total_ns));
+    plb_json_int(json, "samples", w.samples);
+    plb_json_begin_array(json, "functions");
+    for (int i = 0; i < w.functions; i++) {
+        const plb_sampled_function *f = &sampled->function[w.function[i].function];
+        plb_json_begin_object(json, NULL);
+        plb_json_string(json, "name", f->name[0] ? f->name : NULL);
+        plb_json_string(json, "module", f->module);
+        plb_json_int(json, "samples", w.function[i].samples);
+        plb_json_end(json);
+    }
+    plb_json_end(json);
     plb_json_end(json);
 }
 
@@ -145,45 +205,53 @@ static void json_kernels(const plb_profile_report *r, int device, plb_json *json
             plb_json_double(json, "occupancy", k->occupancy.share);
         else
             plb_json_null(json, "occupancy");
+        json_whole(r->profile, &k->whole, json);
         plb_json_end(json);
     }
     plb_json_end(json);
 }
 
-// null but for a run that was recorded in blocks and can be told.
-static void json_estimate(const plb_spool *s, int device, plb_json *json) {
-    plb_estimate e;
-    if (device != 0 || !s->blocks || !plb_estimate_of(s, &e)) {
+// null but for a run that was recorded in blocks of which enough are there.
+static void json_estimate(const plb_estimate *e, plb_json *json) {
+    if (!e->known) {
         plb_json_null(json, "estimate");
         return;
     }
     plb_json_begin_object(json, "estimate");
-    plb_json_int(json, "blocks", e.blocks);
-    plb_json_int(json, "launches", e.launches);
-    plb_json_int(json, "recorded_launches", e.recorded);
-    plb_json_double(json, "span_ms", plb_profile_ms(e.span_ns));
-    plb_json_double(json, "active", e.active);
-    plb_json_double(json, "active_low", e.active_low);
-    plb_json_double(json, "active_high", e.active_high);
-    plb_json_double(json, "move", e.copying);
-    plb_json_double(json, "idle", e.idle);
+    plb_json_string(json, "from", e->by_launches ? "launches" : "time");
+    plb_json_int(json, "blocks", e->blocks);
+    plb_json_double(json, "launches", e->kernels);
+    plb_json_double(json, "launches_low", e->kernels - e->kernels_half);
+    plb_json_double(json, "launches_high", e->kernels + e->kernels_half);
+    plb_json_double(json, "recorded_launches", e->recorded);
+    plb_json_double(json, "span_ms", plb_profile_ms(e->span_ns));
+    plb_json_double(json, "recorded_ms", plb_profile_ms(e->recorded_ns));
+    plb_json_double(json, "active", e->active);
+    plb_json_double(json, "active_low", e->active_low);
+    plb_json_double(json, "active_high", e->active_high);
+    plb_json_double(json, "move", e->copying);
+    plb_json_double(json, "idle", e->idle);
     plb_json_end(json);
 }
 
 static void json_device(const plb_profile_report *r, const plb_spool *s, int i, plb_json *json) {
     const plb_spool_device *d = &s->device[i];
     plb_breakdown b;
+    plb_shares t;
     plb_breakdown_of(&d->sums, &b);
+    plb_shares_of(s, i, &b, &t);
     plb_json_begin_object(json, NULL);
     plb_json_int(json, "device", i);
     plb_json_string(json, "name", s->names + d->name);
     plb_json_int(json, "pid", s->pid);
     plb_json_string(json, "program", s->program);
-    plb_json_double(json, "span_ms", plb_profile_ms(b.span_ns));
-    plb_json_double(json, "active", plb_profile_share(b.active_ns, b.span_ns));
-    plb_json_double(json, "move", plb_profile_share(b.copying_ns, b.span_ns));
-    plb_json_double(json, "idle", plb_profile_share(b.idle_ns, b.span_ns));
-    json_estimate(s, i, json);
+    plb_json_double(json, "span_ms", plb_profile_ms(t.span_ns));
+    plb_json_double(json, "active", t.active);
+    plb_json_double(json, "move", t.copying);
+    plb_json_double(json, "idle", t.idle);
+    plb_json_double(json, "recorded", t.recorded);
+    plb_json_bool(json, "estimated", t.in_part);
+    json_estimate(&t.estimate, json);
     plb_json_begin_object(json, "overlap");
     plb_json_double(json, "kernels", plb_profile_share(b.kernels_overlap_ns, b.span_ns));
     plb_json_double(json, "kernel_copy", plb_profile_share(b.kernel_copy_ns, b.span_ns));
@@ -199,18 +267,24 @@ static void json_device(const plb_profile_report *r, const plb_spool *s, int i, 
     plb_json_int(json, "graph_launches", d->graph_launches);
     json_idle(&b, json);
     json_gaps(&d->sums, json);
+    json_gap_work(s, i, r->sampled, json);
     json_kernels(r, i, json); // of all processes on this device
     json_sizes(d, json);
+    json_bandwidth(r->bandwidth ? &r->bandwidth[i] : NULL, json);
     plb_json_begin_object(json, "memory");
+    plb_json_bool(json, "in_part", s->alternates == 2);
     plb_json_int(json, "peak_bytes", d->peak_bytes);
     plb_json_int(json, "left_bytes", d->allocated_bytes);
     plb_json_int(json, "allocations", d->allocations);
+    plb_profile_json_takers(s, i, json);
     plb_profile_json_memory(&s->memory[i], json);
     plb_json_end(json);
     plb_json_end(json);
 }
 
-static void json_named(const char *key, const plb_profile_named *row, int count, plb_json *json) {
+// `p`: of kernels, which may be estimated; NULL: of calls, which are not.
+static void json_named(const plb_profile *p, const char *key, const plb_profile_named *row,
+                       int count, plb_json *json) {
     plb_json_begin_array(json, key);
     for (int i = 0; i < count; i++) {
         plb_json_begin_object(json, NULL);
@@ -219,6 +293,7 @@ static void json_named(const char *key, const plb_profile_named *row, int count,
         plb_json_double(json, "total_ms", plb_profile_ms(row[i].total_ns));
         plb_json_double(json, "min_ms", plb_profile_ms(row[i].min_ns));
         plb_json_double(json, "max_ms", plb_profile_ms(row[i].max_ns));
+        if (p) json_whole(p, &row[i].whole, json);
         plb_json_end(json);
     }
     plb_json_end(json);
@@ -372,11 +447,11 @@ static void json_advice(const plb_profile *p, plb_json *json) {
 // Of the process with the most blocks; null without --cost.
 static void json_cost(const plb_profile *p, plb_json *json) {
     plb_cost best = {0}, cost;
-    bool known = false;
+    double on = 0; // of its time
     for (int i = 0; i < p->processes; i++)
         if (plb_cost_of(p->process[i], &cost) && cost.blocks > best.blocks)
-            best = cost, known = true;
-    if (!known) {
+            best = cost, on = plb_profile_recorded(p->process[i]);
+    if (!best.blocks) {
         plb_json_null(json, "overhead");
         return;
     }
@@ -385,6 +460,10 @@ static void json_cost(const plb_profile *p, plb_json *json) {
     plb_json_double(json, "low", best.low);
     plb_json_double(json, "high", best.high);
     plb_json_int(json, "blocks", best.blocks);
+    plb_json_double(json, "recorded", on);
+    plb_json_double(json, "in_all", on * best.share);
+    plb_json_double(json, "in_all_low", on * best.low);
+    plb_json_double(json, "in_all_high", on * best.high);
     plb_json_end(json);
 }
 
@@ -402,6 +481,14 @@ static void json_probe(const plb_profile *p, plb_json *json) {
         plb_json_int(json, "cupti_version", s->cupti_version);
         plb_json_int(json, "records", s->records);
         plb_json_double(json, "recorded_ms", plb_profile_ms(s->recorded_ns));
+        if (s->budget_ppm)
+            plb_json_double(json, "budget", (double)s->budget_ppm / 1e6);
+        else
+            plb_json_null(json, "budget");
+        plb_json_bool(json, "in_part", s->alternates);
+        plb_json_bool(json, "calls_in_part", s->alternates == 2);
+        plb_json_bool(json, "budget_kept", s->budget_ppm && !s->unbudgeted);
+        plb_json_double(json, "unseen_end_ms", plb_profile_ms(plb_profile_unseen_ns(s)));
         plb_json_double(json, "program_threads_ms", plb_profile_ms(s->probe_app_ns));
         plb_json_double(json, "own_ms", plb_profile_ms(s->probe_ns));
         plb_json_double(json, "cupti_ms", plb_profile_ms(s->cupti_ns));
@@ -432,8 +519,8 @@ void plb_profile_json(const plb_profile_report *r, plb_json *json) {
         for (int d = 0; d < PLB_SPOOL_DEVICES; d++)
             if (p->process[i]->device[d].records) json_device(r, p->process[i], d, json);
     plb_json_end(json);
-    json_named("classes", p->class, p->classes, json);
-    json_named("api", p->call, p->calls, json);
+    json_named(p, "classes", p->class, p->classes, json);
+    json_named(NULL, "api", p->call, p->calls, json);
     json_ranges(p, json);
     json_operators(r, json);
     plb_profile_json_tallies(r->profile, json);

@@ -26,6 +26,21 @@ static inline bool plb_profile_was_asked(const plb_profile *p, int total) {
     return false;
 }
 
+// Of the time that the probe was in the process: how much of it was recorded.
+static inline double plb_profile_recorded(const plb_spool *s) {
+    const double there_ns = (double)s->settled_ns - (double)s->begin_ns;
+    const double on = there_ns > 0 ? (double)s->recorded_ns / there_ns : 0;
+    return on < 0 ? 0 : on > 1 ? 1 : on;
+}
+
+// Between the last block that was recorded and the end; what a damaged file says may be any number.
+static inline int64_t plb_profile_unseen_ns(const plb_spool *s) {
+    if (!s->alternates || !s->blocks) return 0;
+    const int64_t last_ns = (int64_t)((uint64_t)s->work[s->blocks - 1].last_ns -
+                                      (uint64_t)s->begin_cupti_ns + (uint64_t)s->begin_ns);
+    return s->settled_ns > last_ns && last_ns > 0 ? s->settled_ns - last_ns : 0;
+}
+
 static inline double plb_profile_seconds(struct timeval t) {
     return (double)t.tv_sec + (double)t.tv_usec / 1e6;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A profile as text for a terminal.
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,17 +15,38 @@
 #include "probe/breakdown.h"
 #include "probe/cost.h"
 #include "probe/energy.h"
-#include "probe/estimate.h"
+#include "probe/gaps.h"
+#include "probe/shares.h"
 
-static void print_shares(const plb_breakdown *b) {
+// Of a run of which only stretches were recorded.
+static void print_part(const plb_spool *s, const plb_shares *t) {
+    const plb_estimate *e = &t->estimate;
+    plb_print("  ESTIMATED from %.1f %% of that time, which was recorded in %" PRId64 " blocks",
+              100 * t->recorded, s->blocks);
+    if (s->budget_ppm)
+        plb_print(" so that recording costs the program about %.3g %% (--budget; --record all "
+                  "records everything)",
+                  (double)s->budget_ppm / 1e4);
+    plb_print("; %s\n", e->known ? "ranges and what follows +- hold the truth with 95 %"
+                                 : "the blocks are too few to say how far off it may be");
+    const int64_t unseen_ns = plb_profile_unseen_ns(s);
+    if (unseen_ns > 100000000)
+        plb_print("  (nothing is known of the %.1f s after the last block)\n",
+                  (double)unseen_ns / 1e9);
+}
+
+static void print_shares(const plb_spool *s, const plb_breakdown *b, const plb_shares *t) {
+    char range[48] = "";
     if (!b->span_ns) {
         plb_print("  what it did when is unknown: the program ended before that was added up\n");
         return;
     }
-    plb_print("  active %.1f %%   copying to or from the host %.1f %%   idle %.1f %%\n",
-              100 * plb_profile_share(b->active_ns, b->span_ns),
-              100 * plb_profile_share(b->copying_ns, b->span_ns),
-              100 * plb_profile_share(b->idle_ns, b->span_ns));
+    if (t->in_part) print_part(s, t);
+    if (t->estimate.known)
+        snprintf(range, sizeof range, " (%.1f to %.1f %%)", 100 * t->estimate.active_low,
+                 100 * t->estimate.active_high);
+    plb_print("  active %.1f %%%s   copying to or from the host %.1f %%   idle %.1f %%\n",
+              100 * t->active, range, 100 * t->copying, 100 * t->idle);
     plb_print("  (active: something ran, on however small a part of the device; of it, alone: "
               "memsets %.1f %%, copies inside %.1f %%, communication %.1f %%)\n",
               100 * plb_profile_share(b->memset_ns, b->span_ns),
@@ -36,70 +58,102 @@ static void print_shares(const plb_breakdown *b) {
               100 * plb_profile_share(b->copies_overlap_ns, b->span_ns));
 }
 
-// Of a run that was recorded in blocks, whose own sums take the rest for idle.
-static bool print_estimate(const plb_spool *s) {
-    plb_estimate e;
-    if (!s->blocks) return false;
-    if (!plb_estimate_of(s, &e)) {
-        plb_print("  only %" PRId64 " blocks of it were recorded, too few with launches, or with "
-                  "graphs, to tell the whole: what was not recorded is idle here\n",
-                  e.blocks);
-        return false;
-    }
-    plb_print("  active %.1f %% (between %.1f and %.1f %%)   copying to or from the host %.1f %%   "
-              "idle %.1f %%\n",
-              100 * e.active, 100 * e.active_low, 100 * e.active_high, 100 * e.copying,
-              100 * e.idle);
-    plb_print("  (an estimate: %" PRId64 " of %" PRId64
-              " launches were recorded, %.1f %%, in %" PRId64
-              " blocks; all counts and times of work below are of those)\n",
-              e.recorded, e.launches, 100 * plb_profile_share(e.recorded, e.launches), e.blocks);
-    return true;
+static void print_kernel_count(const plb_spool_device *d, const plb_shares *t) {
+    const plb_estimate *e = &t->estimate;
+    if (!e->known)
+        plb_print("  %" PRId64 " kernels%s", d->kernels, t->in_part ? " recorded" : "");
+    else if (e->by_launches)
+        plb_print("  %.0f kernels, as the driver counts them, %.0f of them recorded", e->kernels,
+                  e->recorded);
+    else
+        plb_print("  about %.0f kernels (+- %.0f), %.0f of them recorded", e->kernels,
+                  e->kernels_half, e->recorded);
 }
 
-static void print_device(const plb_spool *s, int i) {
+// In which functions the host was busy while the device idled the longest.
+static void print_gap_work(const plb_spool *s, int device, const plb_sampled *sampled) {
+    plb_gap_work w;
+    char name[80];
+    if (!plb_gap_work_of(s, device, sampled, &w)) return;
+    plb_print("  in its longest gaps (%" PRId64
+              "), %.1f ms, the program was on processors %.1f ms, in",
+              w.gaps, plb_profile_ms(w.total_ns), plb_profile_ms(w.samples * sampled->period_ns));
+    for (int i = 0; i < w.functions; i++) {
+        const plb_sampled_function *f = &sampled->function[w.function[i].function];
+        plb_kernel_shorten(f->name[0] ? f->name : "(no symbol)", 60, name, sizeof name);
+        plb_print("\n    %5.1f %%  %s, %s",
+                  100 * plb_profile_share(w.function[i].samples, w.samples), name, f->module);
+    }
+    plb_print("%s\n", w.functions ? "" : " functions without a row");
+}
+
+static void print_device(const plb_spool *s, int i, const plb_sampled *sampled) {
     const plb_spool_device *d = &s->device[i];
     plb_breakdown b;
+    plb_shares t;
     plb_breakdown_of(&d->sums, &b);
+    plb_shares_of(s, i, &b, &t);
     plb_print("\nDevice %d%s%s in %s (%d): %.1f ms from its first work to its last\n", i,
               d->name ? ", " : "", s->names + d->name, s->program, s->pid,
-              plb_profile_ms(b.span_ns));
-    if (i != 0 || !print_estimate(s)) print_shares(&b);
-    plb_print("  %" PRId64 " kernels, %" PRId64 " memsets", d->kernels, d->memsets);
+              plb_profile_ms(t.span_ns));
+    print_shares(s, &b, &t);
+    print_kernel_count(d, &t);
+    plb_print(", %" PRId64 " memsets", d->memsets);
     if (d->graph_launches) plb_print(", %" PRId64 " graphs, seen as wholes", d->graph_launches);
-    if (d->allocations)
+    if (d->allocations && s->alternates == 2)
+        plb_print(", device memory taken %" PRId64 " times meanwhile", d->allocations);
+    else if (d->allocations)
         plb_print(", device memory taken %" PRId64 " times, at most %s", d->allocations,
                   plb_show_bytes((double)d->peak_bytes).text);
     plb_print("\n");
-    plb_profile_print_memory(&s->memory[i]);
+    if (s->alternates != 2) plb_profile_print_memory(&s->memory[i]);
+    plb_profile_print_takers(s, i);
     if (!b.idle_ns) return;
-    plb_print("  idle while the host was");
+    plb_print("  idle%s while the host was", t.in_part ? ", of what was recorded," : "");
     for (int k = 0; k < PLB_BUSY_COUNT; k++)
         if (b.idle_by[k])
             plb_print(" %s %.1f ms,", plb_busy_name((plb_busy)k), plb_profile_ms(b.idle_by[k]));
     plb_print(" in its own code %.1f ms\n", plb_profile_ms(b.idle_unknown_ns));
+    print_gap_work(s, i, sampled);
 }
 
+// "+- 2 %": half of an interval, of its middle; "?" where it is unknown.
+static const char *print_half(double half, double of, char text[16]) {
+    if (isnan(half))
+        snprintf(text, 16, "?");
+    else
+        snprintf(text, 16, "%.1f", of > 0 ? 100 * half / of : 0);
+    return text;
+}
+
+static void print_kernel_row(const plb_profile *p, const plb_profile_kernel *k, double sum_ns) {
+    char name[80], filled[8] = "-", half[16];
+    plb_kernel_shorten(k->name, 64, name, sizeof name);
+    if (k->occupancy.blocks) snprintf(filled, sizeof filled, "%.0f", 100 * k->occupancy.share);
+    plb_print("%9.0f%10.3f", k->whole.calls, k->whole.ns / 1e6);
+    if (p->in_part) plb_print("%6s", print_half(k->whole.ns_half, k->whole.ns, half));
+    plb_print("%7.1f%9.2f%9.2f%9.2f%6d%14d%6s  %-18s%s (%dx%dx%d x %dx%dx%d)\n",
+              sum_ns > 0 ? 100 * k->whole.ns / sum_ns : 0,
+              (double)k->total_ns / (double)k->calls / 1e3, (double)k->min_ns / 1e3,
+              (double)k->max_ns / 1e3, k->registers, k->shared_bytes, filled, k->class, name,
+              k->grid[0], k->grid[1], k->grid[2], k->block[0], k->block[1], k->block[2]);
+}
+
+// Of a run that was recorded in part: the kernels of the whole, with half of the interval in which
+// their time is, in percent of it.
 static void print_kernels(const plb_profile_report *r) {
     const plb_profile *p = r->profile;
-    int64_t sum_ns = 0;
-    for (int i = 0; i < p->kernels; i++) sum_ns += p->kernel[i].total_ns;
+    double sum_ns = 0;
+    for (int i = 0; i < p->kernels; i++) sum_ns += p->kernel[i].whole.ns;
     if (!p->kernels) return;
-    plb_print("\n%9s%10s%7s%9s%9s%9s%6s%14s%6s  %-18s%s\n", "calls", "total ms", "%", "avg us",
-              "min us", "max us", "regs", "shared bytes", "occ %", "class",
-              "kernel (grid x block of its largest part)");
-    for (int i = 0; i < plb_profile_rows(r, p->kernels); i++) {
-        const plb_profile_kernel *k = &p->kernel[i];
-        char name[80], filled[8] = "-";
-        plb_kernel_shorten(k->name, 64, name, sizeof name);
-        if (k->occupancy.blocks) snprintf(filled, sizeof filled, "%.0f", 100 * k->occupancy.share);
-        plb_print(
-            "%9" PRId64 "%10.3f%7.1f%9.2f%9.2f%9.2f%6d%14d%6s  %-18s%s (%dx%dx%d x %dx%dx%d)\n",
-            k->calls, plb_profile_ms(k->total_ns), 100 * plb_profile_share(k->total_ns, sum_ns),
-            (double)k->total_ns / (double)k->calls / 1e3, (double)k->min_ns / 1e3,
-            (double)k->max_ns / 1e3, k->registers, k->shared_bytes, filled, k->class, name,
-            k->grid[0], k->grid[1], k->grid[2], k->block[0], k->block[1], k->block[2]);
-    }
+    plb_print("\n%9s%10s", "calls", "total ms");
+    if (p->in_part) plb_print("%6s", "+- %");
+    plb_print("%7s%9s%9s%9s%6s%14s%6s  %-18s%s\n", "%", "avg us", "min us", "max us", "regs",
+              "shared bytes", "occ %", "class",
+              p->in_part ? "kernel (grid x block of its largest part); calls, total: estimated"
+                         : "kernel (grid x block of its largest part)");
+    for (int i = 0; i < plb_profile_rows(r, p->kernels); i++)
+        print_kernel_row(p, &p->kernel[i], sum_ns);
     if (plb_profile_rows(r, p->kernels) < p->kernels)
         plb_print("%9s %d more kernels: --top 0 shows all\n", "",
                   p->kernels - plb_profile_rows(r, p->kernels));
@@ -107,13 +161,13 @@ static void print_kernels(const plb_profile_report *r) {
 
 static void print_named(const plb_profile_report *r, const plb_profile_named *row, int count,
                         const char *title) {
-    int64_t sum_ns = 0;
-    for (int i = 0; i < count; i++) sum_ns += row[i].total_ns;
+    double sum_ns = 0;
+    for (int i = 0; i < count; i++) sum_ns += row[i].whole.ns;
     if (!count) return;
     plb_print("\n%9s%10s%7s%9s%9s  %s\n", "calls", "total ms", "%", "avg us", "max us", title);
     for (int i = 0; i < plb_profile_rows(r, count); i++)
-        plb_print("%9" PRId64 "%10.3f%7.1f%9.2f%9.2f  %s\n", row[i].calls,
-                  plb_profile_ms(row[i].total_ns), 100 * plb_profile_share(row[i].total_ns, sum_ns),
+        plb_print("%9.0f%10.3f%7.1f%9.2f%9.2f  %s\n", row[i].whole.calls, row[i].whole.ns / 1e6,
+                  sum_ns > 0 ? 100 * row[i].whole.ns / sum_ns : 0,
                   row[i].calls ? (double)row[i].total_ns / (double)row[i].calls / 1e3 : 0,
                   (double)row[i].max_ns / 1e3, row[i].name);
 }
@@ -167,26 +221,46 @@ static void print_operators(const plb_profile_report *r) {
     plb_arena_free(arena);
 }
 
-static void print_copies(const plb_profile *p) {
+// Beside what copies of that kind can reach, where that was measured.
+static void print_reach(const plb_profile_report *r, const plb_profile_copies *at, double speed) {
+    const double most = plb_bandwidth_of(&r->bandwidth[at->device], at->direction, at->pinned);
+    if (most > 0)
+        plb_print("%9.2f%8.1f", most, 100 * speed / most);
+    else
+        plb_print("%9s%8s", "-", "-");
+}
+
+static void print_copies(const plb_profile_report *r) {
+    const plb_profile *p = r->profile;
     plb_profile_copies at = {0};
     for (bool begun = false; plb_profile_next_copies(p, &at); begun = true) {
         const plb_spool_size *s = at.sums;
         const char *memory = plb_profile_host_memory(&at);
+        const double speed = s->total_ns ? (double)s->bytes / (double)s->total_ns : 0;
         if (!begun)
-            plb_print("\n%9s%10s%12s%9s  %s\n", "calls", "total ms", "bytes", "GB/s",
-                      "copies, by size");
-        plb_print("%9" PRId64 "%10.3f%12s%9.2f  device %d, %s%s%s, from %s\n", s->calls,
-                  plb_profile_ms(s->total_ns), plb_show_bytes((double)s->bytes).text,
-                  s->total_ns ? (double)s->bytes / (double)s->total_ns : 0, at.device,
-                  plb_profile_direction(at.direction), *memory ? ", " : "", memory,
+            plb_print("\n%9s%10s%12s%9s%s  %s\n", "calls", "total ms", "bytes", "GB/s",
+                      r->bandwidth ? "   can be    of %" : "",
+                      p->calls_in_part ? "copies, by size, in the blocks that were recorded"
+                                       : "copies, by size");
+        plb_print("%9" PRId64 "%10.3f%12s%9.2f", s->calls, plb_profile_ms(s->total_ns),
+                  plb_show_bytes((double)s->bytes).text, speed);
+        if (r->bandwidth) print_reach(r, &at, speed);
+        plb_print("  device %d, %s%s%s, from %s\n", at.device, plb_profile_direction(at.direction),
+                  *memory ? ", " : "", memory,
                   plb_show_bytes((double)(INT64_C(1) << at.size)).text);
     }
+    for (int i = 0; r->bandwidth && i < PLB_SPOOL_DEVICES; i++)
+        if (r->bandwidth[i].reason[0])
+            plb_print("  what copies of device %d can reach is unknown: %s\n", i,
+                      r->bandwidth[i].reason);
 }
 
 static void print_advice(const plb_profile *p) {
     plb_advice advice[PLB_ADVICE_MAX];
     int count = plb_advice_of(p, advice);
-    if (count) plb_print("\nWhat could be saved at most\n");
+    if (count)
+        plb_print("\nWhat could be saved at most%s\n",
+                  p->in_part ? ", as far as what was recorded stands for the rest" : "");
     for (int i = 0; i < count; i++) plb_print("  %8.3f s  %s\n", advice[i].seconds, advice[i].text);
 }
 
@@ -282,11 +356,14 @@ static void print_cards(const plb_command_result *c) {
 // Only of a run that was recorded in blocks.
 static void print_cost(const plb_spool *s) {
     plb_cost cost;
-    if (!s->blocks) return;
+    if (!s->alternates) return;
+    const double on = plb_profile_recorded(s);
     if (plb_cost_of(s, &cost))
         plb_print("  recording made the program slower by %.1f %% (between %.1f and %.1f %%, from "
-                  "%d blocks without it and those around them)\n",
-                  100 * cost.share, 100 * cost.low, 100 * cost.high, cost.blocks);
+                  "%d blocks without it and those around them) while it was on, %.1f %% of the "
+                  "time: by %.1f %% (%.1f to %.1f) in all\n",
+                  100 * cost.share, 100 * cost.low, 100 * cost.high, cost.blocks, 100 * on,
+                  100 * on * cost.share, 100 * on * cost.low, 100 * on * cost.high);
     else
         plb_print("  what recording costs is unknown: %d blocks with launches are too few; let the "
                   "program run longer\n",
@@ -305,6 +382,9 @@ static void print_probe(const plb_profile_report *r) {
             plb_profile_ms(s->probe_app_ns), plb_profile_ms(s->probe_ns),
             plb_profile_ms(s->cupti_ns), (double)s->clock_error_ns / 1e3);
         print_cost(s);
+        if (s->unbudgeted && !s->reason[0])
+            plb_print("  everything was recorded, whatever it cost: only CUPTI 13.0 and later, and "
+                      "without another profiler, can leave a program and come back\n");
         if (s->reason[0]) plb_print("  it stepped aside: %s\n", s->reason);
         for (int k = 0; k < PLB_LOST_COUNT; k++)
             if (s->lost[k])
@@ -382,15 +462,19 @@ void plb_profile_print(const plb_profile_report *r) {
     char why[320];
     for (int i = 0; i < p->processes; i++)
         for (int d = 0; d < PLB_SPOOL_DEVICES; d++)
-            if (p->process[i]->device[d].records) print_device(p->process[i], d), any = true;
+            if (p->process[i]->device[d].records)
+                print_device(p->process[i], d, r->sampled), any = true;
     if (!any) print_empty(r);
     print_counted(r);
     if (p->counteds && plb_profile_empty(r, why, sizeof why)) print_empty(r);
     if (strcmp(r->group, "stream") == 0) plb_profile_print_streams(r);
     if (strcmp(r->group, "class") != 0) print_kernels(r);
-    print_named(r, p->class, p->classes, "class of kernels");
-    print_copies(p);
-    print_named(r, p->call, p->calls, "calls of CUDA (time of the host)");
+    print_named(r, p->class, p->classes,
+                p->in_part ? "class of kernels; estimated" : "class of kernels");
+    print_copies(r);
+    print_named(r, p->call, p->calls,
+                p->calls_in_part ? "calls of CUDA (time of the host) in the recorded blocks"
+                                 : "calls of CUDA (time of the host)");
     if (strcmp(r->group, "thread") == 0) plb_profile_print_threads(r);
     if (strcmp(r->group, "range") == 0)
         print_operators(r);

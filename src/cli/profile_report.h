@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "base/json.h"
+#include "probe/bandwidth.h"
 #include "probe/command.h"
 #include "probe/operators.h"
 #include "probe/profile.h"
@@ -22,6 +23,7 @@ typedef struct plb_profile_report {
     plb_operator_order operators_by;
     const json_t *operators; // that a case's stack recorded itself; NULL: none
     int64_t operator_iterations;
+    const plb_bandwidth *bandwidth; // of each device; NULL: not measured
 } plb_profile_report;
 
 void plb_profile_print(const plb_profile_report *report);

@@ -10,7 +10,7 @@
 #include "base/core/arena.h"
 #include "base/core/status.h"
 #include "base/folder.h"
-#include "cli/profile_report.h"
+#include "cli/profile_numbers.h"
 #include "cli/profile_trace.h"
 
 plb_status plb_profile_folder(char out[PATH_MAX]) {
@@ -96,9 +96,22 @@ static void close_profile(opened *o) {
     plb_kernel_classes_free(o->classes);
 }
 
+// Of the devices that copied; the program has ended, so that they are free.
+static void measure(const plb_profile *p, plb_bandwidth rows[PLB_SPOOL_DEVICES]) {
+    bool copied[PLB_SPOOL_DEVICES] = {false};
+    for (plb_profile_copies at = {0}; plb_profile_next_copies(p, &at);) copied[at.device] = true;
+    for (int i = 0; i < PLB_SPOOL_DEVICES; i++)
+        if (copied[i]) plb_bandwidth_measure(i, &rows[i]);
+}
+
 static plb_status show(const plb_profile_view *v, const plb_call *call, plb_profile *profile,
                        char *why, size_t why_bytes) {
-    const plb_profile_report report = report_of(v, profile);
+    plb_bandwidth measured[PLB_SPOOL_DEVICES] = {{0}};
+    plb_profile_report report = report_of(v, profile);
+    if (v->bandwidth) {
+        measure(profile, measured);
+        report.bandwidth = measured;
+    }
     plb_profile_sort(profile, order_of(v->flags->sort));
     if (v->output >= 0 && dup2(v->output, STDOUT_FILENO) < 0) return plb_fail_errno("dup2");
     PLB_TRY(tell(&report, call));

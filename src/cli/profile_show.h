@@ -46,7 +46,8 @@ typedef struct plb_profile_view {
     plb_kept_about about;
     const json_t *operators; // of a case's stack, as the protocol has them; NULL: none
     int64_t operator_iterations;
-    int output; // instead of standard output, or -1
+    int output;     // instead of standard output, or -1
+    bool bandwidth; // measure what copies can reach, of each device that made some
 } plb_profile_view;
 
 // Tells on standard output, as text or, with call->json, as a document. `why`: what the profile

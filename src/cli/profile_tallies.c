@@ -16,7 +16,8 @@ void plb_profile_print_streams(const plb_profile_report *r) {
     if (!arena || plb_tallied_streams(r->profile, arena, &row, &count)) count = 0;
     if (count)
         plb_print("\n%9s%12s%9s%10s%12s%9s%9s  %s\n", "kernels", "total ms", "copies", "total ms",
-                  "bytes", "sets", "total ms", "stream");
+                  "bytes", "sets", "total ms",
+                  r->profile->in_part ? "stream; of what was recorded" : "stream");
     for (int i = 0; i < plb_profile_rows(r, count); i++) {
         const plb_spool_stream *s = &row[i].sums;
         plb_print("%9" PRId64 "%12.3f%9" PRId64 "%10.3f%12s%9" PRId64 "%9.3f  %" PRIu32
@@ -80,7 +81,41 @@ void plb_profile_print_memory(const plb_spool_memory *m) {
               plb_show_bytes((double)most).text, line);
 }
 
+void plb_profile_print_takers(const plb_spool *s, int device) {
+    const plb_spool_pool *pool = &s->pool[device];
+    if (pool->peak_bytes > 0)
+        plb_print("  pool of stream-ordered memory at most %s, of it in use at most %s\n",
+                  plb_show_bytes((double)pool->peak_bytes).text,
+                  plb_show_bytes((double)pool->used_peak_bytes).text);
+    for (int i = 0; i < PLB_SPOOL_SOURCES; i++) {
+        const plb_spool_source *t = &s->source[i];
+        if (!t->used || t->device != (uint32_t)device) continue;
+        plb_print("  memory for %s: taken %" PRId64 " times, %s, at most %s at once, %s left\n",
+                  s->names + t->name, t->allocations, plb_show_bytes((double)t->bytes).text,
+                  plb_show_bytes((double)t->peak_bytes).text,
+                  plb_show_bytes((double)t->now_bytes).text);
+    }
+}
+
 // ---------------------------------------------------------------------------- JSON
+void plb_profile_json_takers(const plb_spool *s, int device, plb_json *json) {
+    plb_json_int(json, "pool_peak_bytes", s->pool[device].peak_bytes);
+    plb_json_int(json, "pool_used_peak_bytes", s->pool[device].used_peak_bytes);
+    plb_json_begin_array(json, "takers");
+    for (int i = 0; i < PLB_SPOOL_SOURCES; i++) {
+        const plb_spool_source *t = &s->source[i];
+        if (!t->used || t->device != (uint32_t)device) continue;
+        plb_json_begin_object(json, NULL);
+        plb_json_string(json, "library", s->names + t->name);
+        plb_json_int(json, "allocations", t->allocations);
+        plb_json_int(json, "bytes", t->bytes);
+        plb_json_int(json, "peak_bytes", t->peak_bytes);
+        plb_json_int(json, "left_bytes", t->now_bytes);
+        plb_json_end(json);
+    }
+    plb_json_end(json);
+}
+
 static void json_stream(const plb_tallied_stream *row, plb_json *json) {
     const plb_spool_stream *s = &row->sums;
     plb_json_begin_object(json, NULL);

@@ -14,4 +14,8 @@ void plb_profile_json_tallies(const plb_profile *profile, plb_json *json);
 // Member "timeline" of the object that is open.
 void plb_profile_json_memory(const plb_spool_memory *memory, plb_json *json);
 
+// Who took a device's memory, as far as that was asked for, and how full its pools were.
+void plb_profile_print_takers(const plb_spool *spool, int device);
+void plb_profile_json_takers(const plb_spool *spool, int device, plb_json *json);
+
 #endif

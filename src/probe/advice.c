@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "probe/breakdown.h"
+#include "probe/shares.h"
 
 enum {
     TINY_KERNEL_NS = 5000, // shorter than a launch costs on the host
@@ -48,13 +48,18 @@ static void add_copies(totals *t, const plb_spool_device *d) {
         }
 }
 
-static void add_device(totals *t, const plb_spool_device *d) {
+// Where a part was recorded, what the device idled in all is divided as in that part.
+static void add_device(totals *t, const plb_spool *s, int device) {
     plb_breakdown b;
-    plb_breakdown_of(&d->sums, &b);
-    t->b.span_ns += b.span_ns, t->b.idle_ns += b.idle_ns;
-    t->b.idle_unknown_ns += b.idle_unknown_ns;
-    for (int i = 0; i < PLB_BUSY_COUNT; i++) t->b.idle_by[i] += b.idle_by[i];
-    add_copies(t, d);
+    plb_shares of;
+    plb_breakdown_of(&s->device[device].sums, &b);
+    plb_shares_of(s, device, &b, &of);
+    const double idle_ns = of.idle * (double)of.span_ns;
+    const double scale = of.in_part && b.idle_ns ? idle_ns / (double)b.idle_ns : 1;
+    t->b.idle_unknown_ns += (int64_t)(scale * (double)b.idle_unknown_ns);
+    for (int i = 0; i < PLB_BUSY_COUNT; i++)
+        t->b.idle_by[i] += (int64_t)(scale * (double)b.idle_by[i]);
+    add_copies(t, &s->device[device]);
 }
 
 static void about_calls(list *l, const plb_profile *p, const totals *t) {
@@ -77,11 +82,17 @@ static void about_calls(list *l, const plb_profile *p, const totals *t) {
         "The device idled while the host launched: capture the work into a graph, or fuse it.");
 }
 
+// And not as a node of a graph.
+static int64_t launched_alone(const plb_profile_kernel *k) {
+    const double share = (double)(k->calls - k->graph_calls) / (double)(k->calls ? k->calls : 1);
+    return (int64_t)(share * k->whole.calls + .5);
+}
+
 static void about_kernels(list *l, const plb_profile *p, const totals *t) {
     int64_t tiny = 0, all = 0;
     for (int i = 0; i < p->kernels; i++) {
         const plb_profile_kernel *k = &p->kernel[i];
-        int64_t own = k->calls - k->graph_calls; // launched one by one
+        int64_t own = launched_alone(k);
         all += own;
         if (k->total_ns < TINY_KERNEL_NS * k->calls) tiny += own;
     }
@@ -97,11 +108,11 @@ static void about_kernels(list *l, const plb_profile *p, const totals *t) {
             "calls: prepare input and results beside the device's work.");
     for (int i = 0; i < p->kernels; i++) {
         const plb_profile_kernel *k = &p->kernel[i];
-        if (k->calls - k->graph_calls < 1000 || k->total_ns >= TINY_KERNEL_NS * k->calls) continue;
+        if (launched_alone(k) < 1000 || k->total_ns >= TINY_KERNEL_NS * k->calls) continue;
         char name[96];
         plb_kernel_shorten(k->name, 80, name, sizeof name);
-        say(l, k->total_ns, "%s ran %" PRId64 " times for %.1f us: one fused launch would do.",
-            name, k->calls, (double)k->total_ns / (double)k->calls / 1e3);
+        say(l, (int64_t)k->whole.ns, "%s ran %.0f times for %.1f us: one fused launch would do.",
+            name, k->whole.calls, (double)k->total_ns / (double)k->calls / 1e3);
     }
 }
 
@@ -130,7 +141,7 @@ int plb_advice_of(const plb_profile *p, plb_advice out[PLB_ADVICE_MAX]) {
     list l = {.row = out};
     for (int i = 0; i < p->processes; i++)
         for (int d = 0; d < PLB_SPOOL_DEVICES; d++)
-            if (p->process[i]->device[d].records) add_device(&t, &p->process[i]->device[d]);
+            if (p->process[i]->device[d].records) add_device(&t, p->process[i], d);
     about_calls(&l, p, &t);
     about_kernels(&l, p, &t);
     about_copies(&l, &t);

@@ -34,6 +34,8 @@ static plb_status find_all(void *library, plb_cupti *out) {
     plb_find_symbol(library, "cuptiUnsubscribe", &out->unsubscribe);
     plb_find_symbol(library, "cuptiEnableCallback", &out->enable_callback);
     plb_find_symbol(library, "cuptiSetThreadIdType", &out->set_thread_id_type);
+    plb_find_symbol(library, "cuptiFinalize", &out->finalize);
+    plb_find_symbol(library, "cuptiActivityEnableAllocationSource", &out->allocation_source);
     return PLB_OK;
 }
 
@@ -101,6 +103,11 @@ plb_status plb_cupti_load(const char *file, plb_cupti *out) {
         snprintf(out->path, sizeof out->path, "%s", info.dli_fname);
     if (out->get_version(&out->version)) return plb_fail(PLB_EMISSING, "CUPTI tells no version");
     return PLB_OK; // the library stays open for good
+}
+
+bool plb_cupti_can_leave(const plb_cupti *c) {
+    return c->version >= 130000 && c->finalize && c->subscribe && c->enable_callback &&
+           c->unsubscribe;
 }
 
 plb_busy plb_cupti_call_class(const char *name) {
@@ -246,15 +253,20 @@ static void decode_call(const plb_cupti *cupti, int domain, const void *r, plb_r
     out->busy = plb_cupti_call_class(name);
 }
 
-// Only memory of the device: kinds 3 to 6 of CUpti_ActivityMemoryKind.
-static bool decode_memory(const void *r, plb_record *out) {
+// Only memory of the device: kinds 3 to 6 of CUpti_ActivityMemoryKind. The library that asked for
+// it is in records of CUPTI 13, where that was wanted.
+static bool decode_memory(const plb_cupti *cupti, const void *r, plb_record *out) {
+    enum { LOCAL = 1 }; // CUpti_ActivityMemoryPoolType
     uint32_t operation = u32(r, 4), kind = u32(r, 8);
     if (kind < 3 || kind > 6 || operation < 1 || operation > 2) return false;
     *out = (plb_record){.kind = PLB_RECORD_MEMORY,
                         .start_ns = i64(r, 32),
                         .end_ns = i64(r, 32),
                         .device = u32(r, 52),
+                        .address = i64(r, 16),
                         .bytes = operation == 1 ? i64(r, 24) : -i64(r, 24)};
+    if (u32(r, 80) == LOCAL) out->pool_bytes = i64(r, 104), out->pool_used_bytes = i64(r, 112);
+    if (cupti->version >= 130000 && i64(r, 120)) out->name = text(r, 120);
     return true;
 }
 
@@ -269,7 +281,7 @@ bool plb_cupti_decode(const plb_cupti *cupti, const void *r, plb_record *out,
     case PLB_CUPTI_GRAPH: decode_graph(r, out); return true;
     case PLB_CUPTI_DRIVER: decode_call(cupti, PLB_CUPTI_DOMAIN_DRIVER, r, out); return true;
     case PLB_CUPTI_RUNTIME: decode_call(cupti, PLB_CUPTI_DOMAIN_RUNTIME, r, out); return true;
-    case PLB_CUPTI_MEMORY: return decode_memory(r, out);
+    case PLB_CUPTI_MEMORY: return decode_memory(cupti, r, out);
     case PLB_CUPTI_OVERHEAD:
         // CUPTI's own kinds begin at 1 << 16, but 4 and 5 of those are CUDA loading modules.
         if (u32(r, 4) >> 16 && u32(r, 4) >> 16 != 4 && u32(r, 4) >> 16 != 5)

@@ -52,9 +52,15 @@ typedef struct plb_cupti {
     int (*subscribe)(void **subscriber, plb_cupti_callback callback, void *user); // may be NULL
     int (*unsubscribe)(void *subscriber);                                         // may be NULL
     int (*enable_callback)(uint32_t enable, void *subscriber, int domain,
-                           uint32_t id); // may be NULL
-    int (*set_thread_id_type)(int type); // may be NULL
+                           uint32_t id);      // may be NULL
+    int (*set_thread_id_type)(int type);      // may be NULL
+    int (*finalize)(void);                    // may be NULL
+    int (*allocation_source)(uint8_t enable); // may be NULL
 } plb_cupti;
+
+// Whether a program that runs may be left and joined again. With older versions its graphs may
+// not survive that (PyTorch leaves it off for them); 13.0 was seen to.
+bool plb_cupti_can_leave(const plb_cupti *cupti);
 
 // The CUPTI that this process has, or that its loader finds; `file` NULL or a library to load
 // instead. PLB_EMISSING says what was looked for.

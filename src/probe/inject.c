@@ -26,6 +26,7 @@
 #include "probe/counted.h"
 #include "probe/cupti.h"
 #include "probe/device_facts.h"
+#include "probe/governor.h"
 #include "probe/mark_name.h"
 #include "probe/nvtx.h"
 #include "probe/range_profiler.h"
@@ -33,16 +34,23 @@
 #include "probe/recording.h"
 #include "probe/spool.h"
 #include "probe/sum.h"
+#include "probe/takers.h"
 #include "probe/trace.h"
 
-enum { SETTLE_MS = 500, FILE_MS = 10, MARK_BYTES = 512 };
+enum {
+    SETTLE_MS = 500,
+    FILE_MS = 10,
+    MARK_BYTES = 512,
+    BEHIND_MS = 30, // that the device may be behind the host with what was recorded last
+};
 
 typedef struct probe_options {
     char folder[PATH_MAX];
     char cupti[PATH_MAX];
-    bool all_calls, ranges, whole_graphs, follow_program, follow_file, cost;
+    bool all_calls, ranges, whole_graphs, follow_program, follow_file, cost, sources;
     int64_t trace_bytes, delay_ms, limit_ms, block_ms, rest_ms;
-    uint32_t counters; // bits of plb_counted_total; then nothing else is recorded
+    int64_t budget_ppm; // of the time that recording may cost; 0: as much as it takes
+    uint32_t counters;  // bits of plb_counted_total; then nothing else is recorded
 } probe_options;
 
 static struct {
@@ -54,17 +62,27 @@ static struct {
     plb_spool *spool;
     plb_sum *sum;
     plb_ranges *ranges;    // NULL: none were asked for
+    plb_takers *takers;    // NULL: the same
     plb_trace *trace;      // NULL: the same
     plb_counted *counted;  // NULL: the same
     uint32_t devices_told; // bit i: facts of device i are in the spool
-    plb_blocks *blocks;    // what is being recorded, when that alternates
+    plb_blocks *blocks;    // what is being recorded, when that alternates or may
+    plb_governor governor; // when `governed`
+    bool governed,
+        leaves;       // there is a budget that is kept; CUPTI leaves the process between blocks
+    atomic_bool away; // it has left
+    pthread_mutex_t turning; // while it comes or goes
+    int64_t kernels;         // records of them that came in
+    plb_gap window;          // of the block, on CUPTI's clock
     pthread_t thread;
     pthread_mutex_t wake_lock;
     pthread_cond_t wake;
     bool ending;
     int64_t armed_ns;    // on CLOCK_MONOTONIC
     atomic_llong app_ns; // spent on the program's threads
-} probe = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake_lock = PTHREAD_MUTEX_INITIALIZER};
+} probe = {.lock = PTHREAD_MUTEX_INITIALIZER,
+           .wake_lock = PTHREAD_MUTEX_INITIALIZER,
+           .turning = PTHREAD_MUTEX_INITIALIZER};
 
 static void read_word(probe_options *o, const char *word) {
     if (strcmp(word, "calls") == 0) o->all_calls = true;
@@ -72,17 +90,19 @@ static void read_word(probe_options *o, const char *word) {
     if (strcmp(word, "graphs") == 0) o->whole_graphs = true;
     if (strcmp(word, "program") == 0) o->follow_program = true;
     if (strcmp(word, "file") == 0) o->follow_file = true;
+    if (strcmp(word, "sources") == 0) o->sources = true;
     if (strncmp(word, "cost=", 5) == 0) o->cost = true, o->block_ms = atoll(word + 5);
     if (strncmp(word, "rest=", 5) == 0) o->rest_ms = atoll(word + 5);
+    if (strncmp(word, "budget=", 7) == 0) o->budget_ppm = atoll(word + 7);
     if (strncmp(word, "trace=", 6) == 0) o->trace_bytes = atoll(word + 6);
     if (strncmp(word, "delay=", 6) == 0) o->delay_ms = atoll(word + 6);
     if (strncmp(word, "limit=", 6) == 0) o->limit_ms = atoll(word + 6);
     if (strncmp(word, "counters=", 9) == 0) o->counters = (uint32_t)atoll(word + 9);
 }
 
-// The variable's words, separated by commas: calls, ranges, graphs, program, file,
-// cost=MS, rest=MS (between two blocks; else as long as one), trace=BYTES, delay=MS, limit=MS,
-// counters=BITS.
+// The variable's words, separated by commas: calls, ranges, graphs, program, file, sources,
+// cost=MS, rest=MS (between two blocks; else as long as one), budget=PPM, trace=BYTES, delay=MS,
+// limit=MS, counters=BITS.
 static void read_options(probe_options *options) {
     const char *folder = getenv("PLUMB_PROBE_DIR"), *cupti = getenv("PLUMB_PROBE_CUPTI");
     const char *words = getenv("PLUMB_PROBE_OPTIONS");
@@ -178,7 +198,21 @@ static void on_end(uint64_t id) {
 // ---------------------------------------------------------------------------- CUPTI's records
 static bool is_windowed(void) {
     const probe_options *o = &probe.options;
-    return o->follow_program || o->follow_file || o->delay_ms || o->limit_ms || o->cost;
+    return o->follow_program || o->follow_file || o->delay_ms || o->limit_ms;
+}
+
+// Recording goes on and off by itself: what is recorded outside of blocks counts, but in no share.
+static bool alternates(void) {
+    return probe.options.cost || probe.governed;
+}
+
+static bool is_work(const plb_record *r) {
+    return r->kind == PLB_RECORD_KERNEL || r->kind == PLB_RECORD_COPY || r->kind == PLB_RECORD_SET;
+}
+
+// A block's last words: work that had not ended, and calls after its end.
+static bool is_left_out(const plb_record *r) {
+    return probe.leaves && (r->aside || (is_work(r) && !r->end_ns));
 }
 
 // Recorded outside the window too. Memory is wanted all the time: what is left must be right.
@@ -196,7 +230,12 @@ static void read_record(const void *raw) {
     if (is_windowed() && is_unswitched(&record) &&
         !plb_recording_has(&probe.recording, record.start_ns))
         return;
+    record.aside = alternates() && is_unswitched(&record) &&
+                   plb_recording_rests(&probe.recording, record.start_ns);
+    if (is_left_out(&record)) return;
+    if (record.kind == PLB_RECORD_KERNEL) probe.kernels++;
     uint32_t name = plb_sum_record(probe.sum, &record);
+    if (probe.takers && record.kind == PLB_RECORD_MEMORY) plb_takers_note(probe.takers, &record);
     if (probe.ranges) plb_ranges_record(probe.ranges, &record);
     if (probe.blocks) plb_blocks_note(probe.blocks, &record);
     if (probe.trace && record.kind != PLB_RECORD_MEMORY)
@@ -223,7 +262,8 @@ static void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t 
         while (probe.cupti.next_record(buffer, valid_bytes, &record) == 0) read_record(record);
         probe.spool->buffers++;
         pthread_mutex_unlock(&probe.lock);
-        if (probe.cupti.dropped(context, stream, &dropped) == 0)
+        if (atomic_load(&probe.recording.leaving) != PLB_LEAVING_NOW &&
+            probe.cupti.dropped(context, stream, &dropped) == 0)
             plb_spool_lose(probe.spool, PLB_LOST_CUPTI, (int64_t)dropped);
         pthread_mutex_lock(&probe.lock);
         probe.spool->probe_ns += plb_now_ns() - begin_ns;
@@ -249,19 +289,121 @@ static void settle(int all) {
     pthread_mutex_unlock(&probe.lock);
 }
 
+// True when the program ends.
+static bool sleep_ms(int64_t ms) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ms / 1000, until.tv_nsec += ms % 1000 * 1000000L;
+    if (until.tv_nsec >= 1000000000L) until.tv_sec++, until.tv_nsec -= 1000000000L;
+    pthread_mutex_lock(&probe.wake_lock);
+    while (!probe.ending)
+        if (pthread_cond_timedwait(&probe.wake, &probe.wake_lock, &until) == ETIMEDOUT) break;
+    bool ending = probe.ending;
+    pthread_mutex_unlock(&probe.wake_lock);
+    return ending;
+}
+
+// What is complete, or with `all` everything; nothing while CUPTI is away.
+static void flush(bool all) {
+    if (!atomic_load(&probe.away)) probe.cupti.flush_all(all);
+}
+
+// The first block under a budget stands apart: it is what the program began with.
 static void close_block(void) {
     pthread_mutex_lock(&probe.lock);
-    plb_blocks_close(probe.blocks);
+    plb_blocks_close(probe.blocks, probe.window, probe.governed && !probe.spool->blocks);
     pthread_mutex_unlock(&probe.lock);
 }
 
-// Ends recording, or begins the next block: by then the last one's work has ended, too, however far
-// the device was behind the host.
-static void turn_block(void) {
-    if (plb_recording_switch(&probe.recording, false)) return;
-    probe.cupti.flush_all(1);
+static void open_block(void) {
+    probe.window = (plb_gap){cupti_now_ns(), INT64_MAX};
+    pthread_mutex_lock(&probe.lock);
+    plb_sum_resume(probe.sum, probe.window.start_ns);
+    pthread_mutex_unlock(&probe.lock);
+}
+
+// The budget cannot be kept: all is recorded from now on.
+static void stop_rationing(void) {
+    pthread_mutex_lock(&probe.lock);
+    probe.governed = false;
+    probe.options.cost = false;
+    probe.spool->unbudgeted = 1;
+    pthread_mutex_unlock(&probe.lock);
+}
+
+// By now the last block's work has ended, too, however far the device was behind the host.
+static void begin_block(void) {
+    flush(true);
     close_block();
+    open_block();
+    if (probe.leaves) plb_recording_turn(&probe.recording, PLB_RECORD_COPIES | PLB_RECORD_CALLS);
     plb_recording_switch(&probe.recording, true);
+}
+
+// Another profiler may have come meanwhile: it was here first then.
+static void come_back(void) {
+    close_block();
+    pthread_mutex_lock(&probe.turning);
+    plb_status status = PLB_OK;
+    if (!atomic_load(&probe.armed)) {
+        pthread_mutex_unlock(&probe.turning);
+        return;
+    }
+    if (!plb_recording_may_return(&probe.recording)) {
+        status = plb_fail(PLB_EMISSING, "another profiler took over CUPTI between two blocks");
+    } else {
+        atomic_store(&probe.away, false);
+        probe.cupti.register_callbacks(on_request, on_complete);
+        if (probe.cupti.set_thread_id_type) probe.cupti.set_thread_id_type(1);
+        open_block();
+        status = plb_recording_begin(&probe.recording, true);
+    }
+    if (status) {
+        settle(1);
+        step_aside(plb_error_text());
+    }
+    pthread_mutex_unlock(&probe.turning);
+}
+
+static void leave(void) {
+    plb_recording_turn(&probe.recording, 0);
+    if (sleep_ms(BEHIND_MS)) return; // the program ends
+    flush(true);
+    pthread_mutex_lock(&probe.turning);
+    plb_left left = PLB_LEFT_NO_LAUNCH;
+    if (atomic_load(&probe.armed)) left = plb_recording_leave(&probe.recording);
+    atomic_store(&probe.away, left == PLB_LEFT);
+    pthread_mutex_unlock(&probe.turning);
+    if (left == PLB_LEFT || !atomic_load(&probe.armed)) return;
+    if (left == PLB_LEFT_REFUSED) stop_rationing();
+    plb_governor_stay(&probe.governor, plb_now_ns());
+    begin_block();
+}
+
+static void end_block(void) {
+    plb_recording_switch(&probe.recording, false);
+    probe.window.end_ns = cupti_now_ns();
+    probe.spool->alternates = probe.leaves ? 2 : 1;
+    if (probe.leaves) leave();
+}
+
+static void turn_block(void) {
+    if (atomic_load(&probe.recording.on))
+        end_block();
+    else if (atomic_load(&probe.away))
+        come_back();
+    else
+        begin_block();
+}
+
+// Recording costs no more than its share of the time.
+static void mind_budget(void) {
+    pthread_mutex_lock(&probe.lock);
+    const int64_t kernels = probe.kernels;
+    pthread_mutex_unlock(&probe.lock);
+    if (plb_governor_look(&probe.governor, plb_now_ns(), kernels) !=
+        atomic_load(&probe.recording.on))
+        turn_block();
 }
 
 // Where the window opens or closes while the thread sleeps.
@@ -302,23 +444,11 @@ static int64_t next_wake_ms(int64_t now_ns) {
     if (o->cost)
         wait_ms = atomic_load(&probe.recording.on) || !o->rest_ms ? o->block_ms : o->rest_ms;
     if (o->follow_file) wait_ms = FILE_MS;
+    if (probe.governed)
+        wait_ms = (plb_governor_wait_ns(&probe.governor, now_ns) + 999999) / 1000000;
     for (int i = 0; i < 2; i++)
         if (edges[i] > passed_ms && edges[i] - passed_ms < wait_ms) wait_ms = edges[i] - passed_ms;
     return wait_ms;
-}
-
-// True when the program ends.
-static bool sleep_ms(int64_t ms) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ms / 1000, until.tv_nsec += ms % 1000 * 1000000L;
-    if (until.tv_nsec >= 1000000000L) until.tv_sec++, until.tv_nsec -= 1000000000L;
-    pthread_mutex_lock(&probe.wake_lock);
-    while (!probe.ending)
-        if (pthread_cond_timedwait(&probe.wake, &probe.wake_lock, &until) == ETIMEDOUT) break;
-    bool ending = probe.ending;
-    pthread_mutex_unlock(&probe.wake_lock);
-    return ending;
 }
 
 static void *settle_often(void *unused) {
@@ -331,9 +461,10 @@ static void *settle_often(void *unused) {
         if (probe.options.follow_file && plb_now_ns() - settled_ns < SETTLE_MS * INT64_C(1000000))
             continue;
         settled_ns = plb_now_ns();
-        probe.cupti.flush_all(0);
+        flush(false);
         settle(0);
         if (probe.options.cost) turn_block();
+        if (probe.governed) mind_budget();
     }
     return NULL;
 }
@@ -359,8 +490,9 @@ static void at_exit(void) {
     pthread_cond_signal(&probe.wake);
     pthread_mutex_unlock(&probe.wake_lock);
     pthread_join(probe.thread, NULL);
-    if (probe.blocks) plb_recording_switch(&probe.recording, false);
-    probe.cupti.flush_all(1);
+    if (probe.blocks && plb_recording_switch(&probe.recording, false))
+        probe.window.end_ns = cupti_now_ns();
+    flush(true);
     if (probe.blocks) close_block();
     settle(1);
     atomic_store(&probe.armed, false);
@@ -404,7 +536,7 @@ static plb_status begin_recording(void) {
         return plb_fail(PLB_EMISSING, "cuptiActivityRegisterCallbacks: error %d of CUPTI", code);
     probe.recording.cupti = &probe.cupti;
     probe.recording.all_calls = o->all_calls, probe.recording.launch_calls = o->ranges;
-    probe.recording.whole_graphs = o->whole_graphs;
+    probe.recording.whole_graphs = o->whole_graphs, probe.recording.sources = o->sources;
     // Threads by the system's number, as marks have it.
     if (probe.cupti.set_thread_id_type) probe.cupti.set_thread_id_type(1);
     PLB_TRY(plb_recording_begin(&probe.recording,
@@ -428,10 +560,20 @@ static plb_status arm(void) {
     if (!probe.sum) return plb_fail(PLB_ENOMEM, "no memory for the sums");
     if (probe.options.ranges && !(probe.ranges = plb_ranges_new(probe.spool)))
         return plb_fail(PLB_ENOMEM, "no memory for ranges");
-    if (probe.options.cost && !(probe.blocks = plb_blocks_new(probe.spool)))
+    if (probe.options.sources && !(probe.takers = plb_takers_new(probe.spool)))
+        return plb_fail(PLB_ENOMEM, "no memory for who takes it");
+    probe.governed = probe.options.budget_ppm && plb_cupti_can_leave(&probe.cupti);
+    probe.leaves = alternates() && plb_cupti_can_leave(&probe.cupti);
+    probe.spool->unbudgeted = probe.options.budget_ppm && !probe.governed;
+    if (alternates() && !(probe.blocks = plb_blocks_new(probe.spool)))
         return plb_fail(PLB_ENOMEM, "no memory for blocks");
     read_clocks(probe.spool);
     probe.armed_ns = plb_now_ns();
+    probe.spool->budget_ppm = probe.options.budget_ppm;
+    probe.spool->alternates = !probe.options.cost ? 0 : probe.leaves ? 2 : 1;
+    probe.window = (plb_gap){probe.spool->begin_cupti_ns, INT64_MAX};
+    plb_governor_begin(&probe.governor, (double)probe.options.budget_ppm / 1e6, probe.armed_ns,
+                       (uint64_t)probe.armed_ns ^ (uint64_t)getpid());
     atomic_store(&probe.armed, true);
     PLB_TRY(begin_recording());
     if (!start_thread()) return plb_fail(PLB_ENOMEM, "no thread for the probe");
@@ -464,11 +606,23 @@ PLB_API int InitializeInjectionNvtx2(const void *(*get_table)(uint32_t id)) {
     return plb_nvtx_take(get_table, &sink);
 }
 
-// For a program that measures what recording costs it: a mask of plb_recorded.
-PLB_API void plb_probe_turn(int recorded) {
-    if (!atomic_load(&probe.armed)) return;
-    plb_recording_turn(&probe.recording, recorded);
-    if (!recorded) probe.cupti.flush_all(1);
+// Whether it is in the program's way now: for who measures by how much.
+PLB_API int plb_probe_is_there(void) {
+    return atomic_load(&probe.armed) && !atomic_load(&probe.away);
+}
+
+static void hand_over(void) {
+    pthread_mutex_lock(&probe.turning);
+    if (atomic_load(&probe.armed)) {
+        const int64_t passed_ns = plb_now_ns() - probe.spool->begin_ns;
+        if (!atomic_load(&probe.away)) plb_recording_end(&probe.recording);
+        flush(true);
+        settle(1);
+        atomic_store(&probe.armed, false);
+        probe.spool->aside_ns = probe.spool->begin_cupti_ns + passed_ns;
+        step_aside("another profiler took over CUPTI's records");
+    }
+    pthread_mutex_unlock(&probe.turning);
 }
 
 // Another profiler wants CUPTI's records, of which there is one receiver: it shall have them. Where
@@ -476,15 +630,7 @@ PLB_API void plb_probe_turn(int recorded) {
 // in CUPTI. What we were handed so far is counted; our sums end here.
 PLB_API int cuptiActivityRegisterCallbacks(plb_cupti_request request, plb_cupti_complete complete) {
     plb_cupti cupti;
-    if (atomic_load(&probe.armed)) {
-        int64_t now_ns = cupti_now_ns();
-        plb_recording_end(&probe.recording);
-        probe.cupti.flush_all(1);
-        settle(1);
-        atomic_store(&probe.armed, false);
-        probe.spool->aside_ns = now_ns;
-        step_aside("another profiler took over CUPTI's records");
-    }
+    if (atomic_load(&probe.armed)) hand_over();
     if (plb_cupti_load(probe.options.cupti[0] ? probe.options.cupti : NULL, &cupti)) return 999;
     return cupti.register_callbacks(request, complete);
 }

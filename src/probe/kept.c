@@ -30,6 +30,7 @@ typedef struct run_of_words {
 enum {
     SPOOL_WORDS = sizeof(plb_spool) / sizeof(uint64_t),
     WORDS_2 = PLB_SPOOL_BYTES_2 / sizeof(uint64_t),
+    WORDS_3 = PLB_SPOOL_BYTES_3 / sizeof(uint64_t),
 };
 _Static_assert(sizeof(plb_spool) % sizeof(uint64_t) == 0, "whole words");
 
@@ -60,7 +61,7 @@ plb_status plb_kept_unpack(const uint8_t *bytes, size_t size_bytes, const char *
     size_t at = 0, n = 0; // in words of `out`, in bytes of `bytes`
     while (at < SPOOL_WORDS) {
         run_of_words run;
-        if (at == WORDS_2 && n == size_bytes) break; // all that version 2 had
+        if ((at == WORDS_2 || at == WORDS_3) && n == size_bytes) break; // an older version's end
         if (size_bytes - n < sizeof run)
             return plb_fail(PLB_EINVAL, "%s: damaged: a packed table ends at word %zu of %d", place,
                             at, (int)SPOOL_WORDS);
@@ -77,7 +78,8 @@ plb_status plb_kept_unpack(const uint8_t *bytes, size_t size_bytes, const char *
         memcpy(to + at * sizeof(uint64_t), bytes + n, length);
         at += run.words, n += length;
     }
-    if (out->version == 2 && out->size_bytes == PLB_SPOOL_BYTES_2)
+    if ((out->version == 2 && out->size_bytes == PLB_SPOOL_BYTES_2) ||
+        (out->version == 3 && out->size_bytes == PLB_SPOOL_BYTES_3))
         out->version = PLB_SPOOL_VERSION, out->size_bytes = sizeof *out;
     return PLB_OK;
 }
@@ -160,7 +162,7 @@ plb_status plb_kept_write(const char *path, const plb_kept_about *about, const c
         status = put(file, PLB_KEPT_WORDS, "", about->words, strlen(about->words) + 1);
     if (!status && about->run) status = put(file, PLB_KEPT_RUN, "", about->run, sizeof *about->run);
     if (!status && about->sampled)
-        status = put(file, PLB_KEPT_SAMPLED, "", about->sampled, sizeof *about->sampled);
+        status = put(file, PLB_KEPT_SAMPLED, "", about->sampled, plb_sampled_bytes(about->sampled));
     if (!status) status = put_folder(file, folder, arena);
     if (status)
         plb_atomic_abort(file);
@@ -193,7 +195,8 @@ plb_status plb_kept_walk(const uint8_t *bytes, size_t size_bytes, const char *pl
     if (size_bytes >= sizeof h) memcpy(&h, bytes, sizeof h);
     if (h.magic != PLB_KEPT_MAGIC) return plb_fail(PLB_EINVAL, "%s: not a profile", place);
     if (h.version != PLB_KEPT_VERSION ||
-        (h.spool_bytes != sizeof(plb_spool) && h.spool_bytes != PLB_SPOOL_BYTES_2))
+        (h.spool_bytes != sizeof(plb_spool) && h.spool_bytes != PLB_SPOOL_BYTES_2 &&
+         h.spool_bytes != PLB_SPOOL_BYTES_3))
         return plb_fail(PLB_EINVAL,
                         "%s: expected version %d of a profile with tables of %zu bytes, found "
                         "version %" PRIu32 " with %" PRIu32,
@@ -290,10 +293,14 @@ static plb_status take_run(extraction *x, const uint8_t *bytes, size_t size_byte
 static plb_status take_sampled(extraction *x, const uint8_t *bytes, size_t size_bytes) {
     x->sampled = plb_arena_alloc(x->arena, sizeof *x->sampled);
     if (!x->sampled) return plb_fail(PLB_ENOMEM, "%s: no memory", x->place);
-    if (size_bytes != sizeof *x->sampled)
+    if (size_bytes < PLB_SAMPLED_BYTES_1 || size_bytes > sizeof *x->sampled)
         return plb_fail(PLB_EINVAL, "%s: expected %zu bytes about functions, found %zu", x->place,
                         sizeof *x->sampled, size_bytes);
-    memcpy(x->sampled, bytes, sizeof *x->sampled);
+    memcpy(x->sampled, bytes, size_bytes);
+    if (size_bytes != PLB_SAMPLED_BYTES_1 &&
+        (x->sampled->moments < 0 || x->sampled->moments > PLB_SAMPLED_MOMENTS ||
+         size_bytes != plb_sampled_bytes(x->sampled)))
+        return plb_fail(PLB_EINVAL, "%s: damaged: %zu bytes about functions", x->place, size_bytes);
     plb_sampled_mend(x->sampled);
     return PLB_OK;
 }

@@ -37,10 +37,16 @@ typedef struct process {
 } process;
 
 typedef struct spot {
-    uint64_t offset; // in the file
-    uint32_t file;
-    int64_t samples; // 0: free
+    uint64_t offset;   // in the file
+    uint32_t file, at; // at: its own number
+    int64_t samples;   // 0: free
 } spot;
+
+// A sample, by the number of its spot.
+typedef struct moment {
+    int64_t at_ns;
+    uint32_t pid, spot;
+} moment;
 
 enum { FILE_UNKNOWN, FILE_KERNEL, FILE_FIRST };
 
@@ -52,6 +58,8 @@ struct plb_places {
     plb_map *index;   // of paths
     int64_t unplaced; // samples for which there was no spot left
     spot spot[SPOTS];
+    int moments; // of the first samples
+    moment moment[PLB_SAMPLED_MOMENTS];
 };
 
 plb_places *plb_places_new(void) {
@@ -166,19 +174,25 @@ void plb_places_exit(plb_places *p, uint32_t pid) {
     *one = p->process[--p->processes];
 }
 
-static void count_at(plb_places *p, uint32_t file, uint64_t offset) {
+static void note_moment(plb_places *p, uint32_t pid, int64_t at_ns, uint32_t number) {
+    if (p->moments < PLB_SAMPLED_MOMENTS) p->moment[p->moments++] = (moment){at_ns, pid, number};
+}
+
+// Returns the spot's number, SPOTS for none.
+static uint32_t count_at(plb_places *p, uint32_t file, uint64_t offset) {
     uint64_t hash = plb_hash_bytes(PLB_HASH_SEED, &offset, sizeof offset);
     hash = plb_hash_bytes(hash, &file, sizeof file);
     for (uint32_t n = 0; n < TRIES; n++) {
         spot *s = &p->spot[(hash + n) & (SPOTS - 1)];
         if (s->samples && (s->file != file || s->offset != offset)) continue;
         s->file = file, s->offset = offset, s->samples++;
-        return;
+        return (uint32_t)(s - p->spot);
     }
     p->unplaced++;
+    return SPOTS;
 }
 
-void plb_places_sample(plb_places *p, uint32_t pid, uint64_t address) {
+static uint32_t count_address(plb_places *p, uint32_t pid, uint64_t address) {
     const process *one = find(p, pid);
     const mappings *m = one ? one->maps : NULL;
     for (size_t i = m ? m->count : 0; i-- > 0;) { // the newest counts
@@ -186,14 +200,17 @@ void plb_places_sample(plb_places *p, uint32_t pid, uint64_t address) {
         if (address < at->begin || address - at->begin >= at->length) continue;
         const char *path = at->file >= FILE_FIRST ? p->path[at->file] : "";
         const bool is_file = path[0] == '/' && path[1] != '/';
-        count_at(p, at->file, is_file ? address - at->begin + at->file_offset : 0);
-        return;
+        return count_at(p, at->file, is_file ? address - at->begin + at->file_offset : 0);
     }
-    count_at(p, FILE_UNKNOWN, 0);
+    return count_at(p, FILE_UNKNOWN, 0);
 }
 
-void plb_places_sample_kernel(plb_places *p) {
-    count_at(p, FILE_KERNEL, 0);
+void plb_places_sample(plb_places *p, uint32_t pid, uint64_t address, int64_t at_ns) {
+    note_moment(p, pid, at_ns, count_address(p, pid, address));
+}
+
+void plb_places_sample_kernel(plb_places *p, uint32_t pid, int64_t at_ns) {
+    note_moment(p, pid, at_ns, count_at(p, FILE_KERNEL, 0));
 }
 
 // ---------------------------------------------------------------------------- functions
@@ -228,9 +245,10 @@ static plb_elf_symbols *symbols_of(const plb_places *p, uint32_t file) {
     return symbols;
 }
 
-// Spots in the order of files and offsets, those of one function after each other.
-static int gather(const plb_places *p, const spot *spots, size_t count,
-                  plb_sampled_function *rows) {
+// Spots in the order of files and offsets, those of one function after each other; row_of[i] is the
+// row of spots[i].
+static int gather(const plb_places *p, const spot *spots, size_t count, plb_sampled_function *rows,
+                  int *row_of) {
     plb_elf_symbols *symbols = NULL;
     int n = 0;
     for (size_t i = 0; i < count; i++) {
@@ -249,6 +267,7 @@ static int gather(const plb_places *p, const spot *spots, size_t count,
             rows[n - 1].samples += row.samples;
         else
             rows[n++] = row;
+        row_of[i] = n - 1;
     }
     plb_elf_symbols_free(symbols);
     return n;
@@ -273,27 +292,70 @@ static int merge(plb_sampled_function *rows, int count) {
     return n;
 }
 
+static int row_named(const plb_sampled *s, const plb_sampled_function *f) {
+    for (int i = 0; i < s->functions; i++)
+        if (by_name(&s->function[i], f) == 0) return i;
+    return -1;
+}
+
+typedef struct work {
+    spot *spots;                // those with samples
+    plb_sampled_function *rows; // gathered from them, before they were merged
+    plb_sampled_function *merged;
+    int *row_of;     // of spots[i] its row
+    int32_t *answer; // of a spot's number its row of the result
+    size_t count;
+} work;
+
+// Rows are looked up by name once each, spots then by row.
+static void tell_moments(const plb_places *p, const work *w, int rows, plb_sampled *out) {
+    int32_t *final = plb_alloc_array((size_t)rows + 1, sizeof *final);
+    if (!final) return;
+    for (int i = 0; i < rows; i++) final[i] = row_named(out, &w->rows[i]);
+    for (uint32_t i = 0; i <= SPOTS; i++) w->answer[i] = -1;
+    for (size_t i = 0; i < w->count; i++) w->answer[w->spots[i].at] = final[w->row_of[i]];
+    plb_free(final);
+    out->moments = p->moments;
+    for (int i = 0; i < p->moments; i++)
+        out->moment[i] = (plb_sampled_moment){p->moment[i].at_ns, w->answer[p->moment[i].spot],
+                                              p->moment[i].pid};
+}
+
+static void tell_functions(const plb_places *p, work *w, plb_sampled *out) {
+    w->count = 0;
+    for (uint32_t i = 0; i < SPOTS; i++) {
+        if (!p->spot[i].samples) continue;
+        w->spots[w->count] = p->spot[i];
+        w->spots[w->count++].at = i;
+    }
+    qsort(w->spots, w->count, sizeof *w->spots, by_file);
+    const int rows = gather(p, w->spots, w->count, w->rows, w->row_of);
+    memcpy(w->merged, w->rows, (size_t)rows * sizeof *w->rows);
+    const int n = merge(w->merged, rows);
+    qsort(w->merged, (size_t)n, sizeof *w->merged, by_samples);
+    out->functions = n < PLB_SAMPLED_FUNCTIONS ? n : PLB_SAMPLED_FUNCTIONS;
+    memcpy(out->function, w->merged, (size_t)out->functions * sizeof *w->merged);
+    for (int i = 0; i < out->functions; i++) out->others -= w->merged[i].samples;
+    tell_moments(p, w, rows, out);
+}
+
 void plb_places_functions(const plb_places *p, plb_sampled *out) {
-    size_t count = 0;
+    size_t count = 1;
     out->samples = p->unplaced;
     for (size_t i = 0; i < SPOTS; i++) {
         out->samples += p->spot[i].samples;
         if (p->spot[i].samples) count++;
     }
     out->others = out->samples;
-    spot *spots = plb_alloc_array(count + 1, sizeof *spots);
-    plb_sampled_function *rows = plb_alloc_array(count + 1, sizeof *rows);
-    if (spots && rows) {
-        count = 0;
-        for (size_t i = 0; i < SPOTS; i++)
-            if (p->spot[i].samples) spots[count++] = p->spot[i];
-        qsort(spots, count, sizeof *spots, by_file);
-        const int n = merge(rows, gather(p, spots, count, rows));
-        qsort(rows, (size_t)n, sizeof *rows, by_samples);
-        out->functions = n < PLB_SAMPLED_FUNCTIONS ? n : PLB_SAMPLED_FUNCTIONS;
-        memcpy(out->function, rows, (size_t)out->functions * sizeof *rows);
-        for (int i = 0; i < out->functions; i++) out->others -= rows[i].samples;
-    }
-    plb_free(spots);
-    plb_free(rows);
+    work w = {.spots = plb_alloc_array(count, sizeof *w.spots),
+              .rows = plb_alloc_array(count, sizeof *w.rows),
+              .merged = plb_alloc_array(count, sizeof *w.merged),
+              .row_of = plb_alloc_array(count, sizeof *w.row_of),
+              .answer = plb_alloc_array(SPOTS + 1, sizeof *w.answer)};
+    if (w.spots && w.rows && w.merged && w.row_of && w.answer) tell_functions(p, &w, out);
+    plb_free(w.spots);
+    plb_free(w.rows);
+    plb_free(w.merged);
+    plb_free(w.row_of);
+    plb_free(w.answer);
 }

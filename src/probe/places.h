@@ -19,10 +19,10 @@ void plb_places_fork(plb_places *places, uint32_t pid, uint32_t parent);
 void plb_places_exec(plb_places *places, uint32_t pid);
 void plb_places_exit(plb_places *places, uint32_t pid);
 
-void plb_places_sample(plb_places *places, uint32_t pid, uint64_t address);
-void plb_places_sample_kernel(plb_places *places);
+void plb_places_sample(plb_places *places, uint32_t pid, uint64_t address, int64_t at_ns);
+void plb_places_sample_kernel(plb_places *places, uint32_t pid, int64_t at_ns);
 
-// All samples as functions, by the files' symbols: samples, others, functions of `out`.
+// All samples as functions, by the files' symbols: samples, others, functions and moments of `out`.
 void plb_places_functions(const plb_places *places, plb_sampled *out);
 
 #endif

@@ -93,6 +93,16 @@ static void add_times(int64_t *calls, int64_t *total_ns, int64_t *min_ns, int64_
     *calls += t->calls, *total_ns += t->total_ns;
 }
 
+// Errors of parts of one run go the same way at worst: they add up.
+static void add_whole(plb_estimated *sum, const plb_estimated *e) {
+    sum->calls += e->calls, sum->ns += e->ns;
+    sum->calls_half += e->calls_half, sum->ns_half += e->ns_half;
+}
+
+static plb_estimated as_recorded(const plb_spool_times *t) {
+    return (plb_estimated){(double)t->calls, 0, (double)t->total_ns, 0};
+}
+
 typedef struct merge {
     plb_profile *profile;
     const plb_kernel_classes *classes;
@@ -109,7 +119,8 @@ static int64_t threads_of(const int32_t block[3]) {
     return (int64_t)block[0] * block[1] * block[2];
 }
 
-static plb_status add_kernel(merge *m, const plb_spool *s, const plb_spool_kernel *from) {
+static plb_status add_kernel(merge *m, const plb_spool *s, const plb_spool_kernel *from,
+                             const plb_estimated *whole) {
     plb_profile *p = m->profile;
     char key[8224];
     plb_kernel_demangle(s->names + from->name, m->text, sizeof m->text);
@@ -128,6 +139,7 @@ static plb_status add_kernel(merge *m, const plb_spool *s, const plb_spool_kerne
     row->variants++;
     row->graph_calls += from->graph_calls;
     add_times(&row->calls, &row->total_ns, &row->min_ns, &row->max_ns, &from->times);
+    add_whole(&row->whole, whole);
     if (row->variants > 1 && from->times.total_ns <= m->most_ns[at]) return PLB_OK;
     m->most_ns[at] = from->times.total_ns;
     memcpy(row->grid, from->grid, sizeof row->grid);
@@ -160,6 +172,8 @@ static plb_status add_named(merge *m, const plb_spool *s, const plb_spool_named 
         PLB_TRY(named_row(m, rows, count, s->names + from[i].name, &row));
         row->busy = (plb_busy)from[i].busy;
         add_times(&row->calls, &row->total_ns, &row->min_ns, &row->max_ns, &from[i].times);
+        const plb_estimated all = as_recorded(&from[i].times);
+        add_whole(&row->whole, &all);
     }
     return PLB_OK;
 }
@@ -272,6 +286,20 @@ static plb_status merge_ranges(merge *m) {
     return PLB_OK;
 }
 
+static plb_status merge_kernels_of(merge *m, const plb_spool *s) {
+    plb_estimate e;
+    const bool in_part = plb_estimate_of(s, &e);
+    if (s->alternates) m->profile->in_part = true;
+    if (s->alternates == 2) m->profile->calls_in_part = true;
+    for (int k = 0; k < PLB_SPOOL_KERNELS; k++) {
+        if (!s->kernel[k].hash) continue;
+        const plb_estimated whole =
+            in_part ? plb_estimate_kernel(s, &e, k) : as_recorded(&s->kernel[k].times);
+        PLB_TRY(add_kernel(m, s, &s->kernel[k], &whole));
+    }
+    return PLB_OK;
+}
+
 static plb_status merge_kernels(merge *m) {
     plb_profile *p = m->profile;
     size_t most = 1;
@@ -281,10 +309,7 @@ static plb_status merge_kernels(merge *m) {
     p->kernel = plb_arena_alloc(p->arena, most * sizeof *p->kernel);
     m->most_ns = plb_arena_alloc(p->arena, most * sizeof *m->most_ns);
     if (!p->kernel || !m->most_ns) return no_memory();
-    for (int i = 0; i < p->processes; i++)
-        for (int k = 0; k < PLB_SPOOL_KERNELS; k++)
-            if (p->process[i]->kernel[k].hash)
-                PLB_TRY(add_kernel(m, p->process[i], &p->process[i]->kernel[k]));
+    for (int i = 0; i < p->processes; i++) PLB_TRY(merge_kernels_of(m, p->process[i]));
     return PLB_OK;
 }
 
@@ -299,6 +324,7 @@ static plb_status merge_classes(merge *m) {
         PLB_TRY(named_row(m, p->class, &p->classes, k->class, &row));
         const plb_spool_times t = {k->calls, k->total_ns, k->min_ns, k->max_ns};
         add_times(&row->calls, &row->total_ns, &row->min_ns, &row->max_ns, &t);
+        add_whole(&row->whole, &k->whole);
     }
     return PLB_OK;
 }

@@ -5,6 +5,7 @@
 #define PLB_PROBE_PROFILE_H
 
 #include "probe/counted.h"
+#include "probe/estimate.h"
 #include "probe/kernel_name.h"
 #include "probe/occupancy.h"
 #include "probe/spool.h"
@@ -16,7 +17,8 @@ typedef struct plb_profile_kernel {
     int grid[3], block[3]; // of the variant with most time
     int registers, shared_bytes;
     plb_occupancy occupancy; // the most that such launches can fill a multiprocessor
-    int64_t calls, graph_calls, total_ns, min_ns, max_ns;
+    int64_t calls, graph_calls, total_ns, min_ns, max_ns; // as recorded
+    plb_estimated whole; // what the run had: the same, or an estimate where it was recorded in part
 } plb_profile_kernel;
 
 // In the order of a tree: each after the range around it.
@@ -32,6 +34,7 @@ typedef struct plb_profile_named { // calls, classes
     const char *name;
     plb_busy busy; // of calls
     int64_t calls, total_ns, min_ns, max_ns;
+    plb_estimated whole; // as of kernels
 } plb_profile_named;
 
 // Of hardware counters: a kernel under its demangled name.
@@ -53,6 +56,8 @@ typedef struct plb_profile {
     plb_profile_named *call, *class;
     plb_profile_range *range;
     int kernels, calls, ranges, classes;
+    bool in_part;       // of some process only stretches of its kernels were recorded
+    bool calls_in_part; // and of its calls, copies and memory too
     struct plb_arena *arena;
 } plb_profile;
 

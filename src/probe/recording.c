@@ -2,11 +2,16 @@
 #include "probe/recording.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "base/core/clock.h"
 #include "base/core/status.h"
 
-enum { CALL_IDS = 2048 }; // more than either of CUDA's interfaces has calls
+enum {
+    CALL_IDS = 2048,   // more than either of CUDA's interfaces has calls
+    LEAVE_TRIES = 200, // a tenth of a second
+    LEAVE_TRY_US = 500,
+};
 
 static plb_status cupti_failed(const plb_cupti *c, const char *what, int code) {
     const char *text = NULL;
@@ -67,6 +72,7 @@ plb_status plb_recording_begin(plb_recording *r, bool on) {
     }
     if (r->whole_graphs) r->cupti->enable(PLB_CUPTI_GRAPH);
     r->cupti->enable(PLB_CUPTI_OVERHEAD);
+    if (r->sources && r->cupti->allocation_source) r->cupti->allocation_source(1);
     r->cupti->enable(PLB_CUPTI_MEMORY);
     set_calls(r, true);
     if (on)
@@ -88,13 +94,21 @@ bool plb_recording_switch(plb_recording *r, bool on) {
     return true;
 }
 
-bool plb_recording_has(plb_recording *r, int64_t at_ns) {
+// How many edges were before it, as far back as they are kept; 0: none.
+static unsigned edges_before(plb_recording *r, int64_t at_ns) {
     const unsigned edges = atomic_load(&r->edges);
-    // Backwards to the last edge before it; an even number of edges before it means outside.
     for (unsigned n = edges; n > 0 && edges - n < 2 * PLB_RECORDING_WINDOWS; n--)
-        if (atomic_load(&r->edge_ns[(n - 1) % (2 * PLB_RECORDING_WINDOWS)]) <= at_ns)
-            return n % 2 == 1;
-    return false;
+        if (atomic_load(&r->edge_ns[(n - 1) % (2 * PLB_RECORDING_WINDOWS)]) <= at_ns) return n;
+    return 0;
+}
+
+bool plb_recording_has(plb_recording *r, int64_t at_ns) {
+    return edges_before(r, at_ns) % 2 == 1;
+}
+
+bool plb_recording_rests(plb_recording *r, int64_t at_ns) {
+    const unsigned edges = edges_before(r, at_ns);
+    return edges && edges % 2 == 0;
 }
 
 void plb_recording_turn(plb_recording *r, int recorded) {
@@ -128,15 +142,20 @@ static void on_call(void *user, int domain, uint32_t id, const void *data) {
     if (strstr(name, "ProfilerStop") && site == 0) plb_recording_switch(r, false);
 }
 
-static int listen(const plb_recording *r, int domain) {
+// To calls of a domain of which the name has the word; returns how many can be heard.
+static int listen(const plb_recording *r, int domain, const char *word) {
     const char *name;
     int heard = 0;
     for (uint32_t id = 1; id < CALL_IDS; id++) {
         if (r->cupti->callback_name(domain, id, &name) || !name) continue;
-        if (!strstr(name, "ProfilerStart") && !strstr(name, "ProfilerStop")) continue;
-        if (r->cupti->enable_callback(1, r->subscriber, domain, id) == 0) heard++;
+        if (strstr(name, word) && r->cupti->enable_callback(1, r->subscriber, domain, id) == 0)
+            heard++;
     }
     return heard;
+}
+
+static int listen_to_window(const plb_recording *r, int domain) {
+    return listen(r, domain, "ProfilerStart") + listen(r, domain, "ProfilerStop");
 }
 
 plb_status plb_recording_follow_program(plb_recording *r) {
@@ -147,9 +166,62 @@ plb_status plb_recording_follow_program(plb_recording *r) {
         r->subscriber = NULL;
         return cupti_failed(r->cupti, "cuptiSubscribe", code);
     }
-    if (listen(r, PLB_CUPTI_DOMAIN_DRIVER) + listen(r, PLB_CUPTI_DOMAIN_RUNTIME) > 0) return PLB_OK;
+    if (listen_to_window(r, PLB_CUPTI_DOMAIN_DRIVER) +
+            listen_to_window(r, PLB_CUPTI_DOMAIN_RUNTIME) >
+        0)
+        return PLB_OK;
     plb_recording_unfollow(r);
     return plb_fail(PLB_EMISSING, "this CUPTI does not know cudaProfilerStart");
+}
+
+// ---------------------------------------------------------------------------- leaving
+static void on_launch(void *user, int domain, uint32_t id, const void *data) {
+    int site, wanted = PLB_LEAVING_WANTED;
+    plb_recording *r = user;
+    (void)domain, (void)id;
+    memcpy(&site, data, sizeof site);
+    if (site != 1 || !atomic_compare_exchange_strong(&r->leaving, &wanted, PLB_LEAVING_NOW)) return;
+    const int code = r->cupti->finalize();
+    atomic_store(&r->leaving, code ? PLB_LEAVING_FAILED : PLB_LEAVING_DONE);
+}
+
+static void sleep_us(long us) {
+    const struct timespec time = {.tv_nsec = us * 1000};
+    nanosleep(&time, NULL);
+}
+
+// By the next launch of that domain's calls, if there is one soon: then CUPTI is gone, and its
+// subscriber with it. All is asked for beforehand: from the moment that leaving is wanted on, CUPTI
+// must not be called from here.
+static bool leave_by(plb_recording *r, int domain) {
+    int wanted = PLB_LEAVING_WANTED;
+    if (listen(r, domain, "LaunchKernel") + listen(r, domain, "GraphLaunch") == 0) return false;
+    atomic_store(&r->leaving, PLB_LEAVING_WANTED);
+    for (int i = 0; i < LEAVE_TRIES && atomic_load(&r->leaving) < PLB_LEAVING_DONE; i++)
+        sleep_us(LEAVE_TRY_US);
+    if (atomic_compare_exchange_strong(&r->leaving, &wanted, PLB_LEAVING_NOT)) return false;
+    while (atomic_load(&r->leaving) < PLB_LEAVING_DONE) sleep_us(LEAVE_TRY_US);
+    return atomic_load(&r->leaving) == PLB_LEAVING_DONE;
+}
+
+// By a call of the runtime if the program uses that: those of the driver lie inside of them.
+plb_left plb_recording_leave(plb_recording *r) {
+    void *subscriber = NULL;
+    if (r->subscriber || r->cupti->subscribe(&subscriber, on_launch, r)) return PLB_LEFT_REFUSED;
+    r->subscriber = subscriber;
+    const bool left = leave_by(r, PLB_CUPTI_DOMAIN_RUNTIME) || leave_by(r, PLB_CUPTI_DOMAIN_DRIVER);
+    if (left)
+        r->subscriber = NULL;
+    else
+        plb_recording_unfollow(r);
+    return left ? PLB_LEFT : PLB_LEFT_NO_LAUNCH;
+}
+
+bool plb_recording_may_return(plb_recording *r) {
+    void *subscriber = NULL;
+    if (r->cupti->subscribe(&subscriber, on_launch, r)) return false;
+    r->cupti->unsubscribe(subscriber);
+    return true;
 }
 
 void plb_recording_unfollow(plb_recording *r) {

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/core/alloc.h"
@@ -66,7 +67,9 @@ static int open_on(pid_t pid, int processor, int64_t period_ns, bool kernel_too)
                                    .comm = 1,
                                    .comm_exec = 1,
                                    .task = 1,
-                                   .sample_id_all = 1};
+                                   .sample_id_all = 1,
+                                   .use_clockid = 1,
+                                   .clockid = CLOCK_MONOTONIC};
     return (int)syscall(SYS_perf_event_open, &attr, pid, processor, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
@@ -214,6 +217,7 @@ static void read_note(plb_sampler *s, const uint8_t *bytes) {
     uint32_t ids[4] = {0}; // of fork and exit: process, its parent, thread, its parent
     uint64_t word = 0;
     memcpy(&h, bytes, sizeof h);
+    const stamp at = stamp_of(bytes, &h);
     const uint8_t *body = bytes + sizeof h;
     const size_t size_bytes = h.size - sizeof h;
     memcpy(ids, body, sizeof ids);
@@ -221,9 +225,9 @@ static void read_note(plb_sampler *s, const uint8_t *bytes) {
     switch (h.type) {
     case PERF_RECORD_SAMPLE:
         if ((h.misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER)
-            plb_places_sample(s->places, stamp_of(bytes, &h).pid, word);
+            plb_places_sample(s->places, at.pid, word, (int64_t)at.time_ns);
         else
-            plb_places_sample_kernel(s->places);
+            plb_places_sample_kernel(s->places, at.pid, (int64_t)at.time_ns);
         break;
     case PERF_RECORD_MMAP2: read_mapping(s, body, size_bytes); break;
     case PERF_RECORD_COMM:
@@ -270,6 +274,10 @@ void plb_sampler_close(plb_sampler *s, plb_sampled *out) {
     plb_free(s);
 }
 
+size_t plb_sampled_bytes(const plb_sampled *s) {
+    return offsetof(plb_sampled, moment) + (size_t)s->moments * sizeof *s->moment;
+}
+
 void plb_sampled_mend(plb_sampled *s) {
     const int32_t most = PLB_SAMPLED_FUNCTIONS;
     int64_t *const counts[] = {&s->samples, &s->lost, &s->others, &s->period_ns};
@@ -277,6 +285,9 @@ void plb_sampled_mend(plb_sampled *s) {
         if (*counts[i] < 0 || *counts[i] >= INT64_C(1) << 40) *counts[i] = 0;
     s->functions = s->functions < 0 ? 0 : s->functions > most ? most : s->functions;
     s->reason[sizeof s->reason - 1] = '\0';
+    if (s->moments < 0 || s->moments > PLB_SAMPLED_MOMENTS) s->moments = 0;
+    for (int64_t i = 0; i < s->moments; i++)
+        if (s->moment[i].function >= s->functions) s->moment[i].function = -1;
     for (int i = 0; i < s->functions; i++) {
         plb_sampled_function *f = &s->function[i];
         f->name[sizeof f->name - 1] = f->module[sizeof f->module - 1] = '\0';

@@ -7,6 +7,7 @@
 #ifndef PLB_PROBE_SAMPLER_H
 #define PLB_PROBE_SAMPLER_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -14,6 +15,7 @@
 
 enum {
     PLB_SAMPLED_FUNCTIONS = 256,
+    PLB_SAMPLED_MOMENTS = 1 << 15, // at 10 ms five minutes of a processor
 };
 
 typedef struct plb_sampled_function {
@@ -21,6 +23,13 @@ typedef struct plb_sampled_function {
     char module[64]; // the file's name without its folder, or what the kernel calls the place
     int64_t samples;
 } plb_sampled_function;
+
+// When one sample was taken.
+typedef struct plb_sampled_moment {
+    int64_t at_ns;    // CLOCK_MONOTONIC
+    int32_t function; // its row, or -1
+    uint32_t pid;
+} plb_sampled_moment;
 
 // Plain data: it is kept in files.
 typedef struct plb_sampled {
@@ -32,7 +41,15 @@ typedef struct plb_sampled {
     int32_t kernel_too; // 0: only the program's own code could be sampled, not the kernel's for it
     char reason[160];   // why there are none, and how to allow it; or ""
     plb_sampled_function function[PLB_SAMPLED_FUNCTIONS]; // the most samples first
+    // From here on: zeros in what older versions kept. Of the first samples.
+    int64_t moments;
+    plb_sampled_moment moment[PLB_SAMPLED_MOMENTS];
 } plb_sampled;
+
+enum { PLB_SAMPLED_BYTES_1 = offsetof(plb_sampled, moments) }; // of the first version
+
+// How much of it is used.
+size_t plb_sampled_bytes(const plb_sampled *sampled);
 
 typedef struct plb_sampler plb_sampler;
 

@@ -148,6 +148,37 @@ static plb_status check_blocks(const plb_spool *s, const char *place) {
     return PLB_OK;
 }
 
+// Also false for what is no number.
+static bool is_sum(double value) {
+    return value >= 0 && value < 1e30;
+}
+
+static plb_status check_sources(const plb_spool *s, const char *place) {
+    for (int i = 0; i < PLB_SPOOL_SOURCES; i++) {
+        const plb_spool_source *t = &s->source[i];
+        if (t->name >= s->name_bytes || t->device >= PLB_SPOOL_DEVICES || t->allocations < 0)
+            return bad(place, "source of memory", i, t->name);
+    }
+    return PLB_OK;
+}
+
+static plb_status check_part(const plb_spool *s, const char *place) {
+    if (s->alternates < 0 || s->alternates > 2 || s->budget_ppm < 0 || s->budget_ppm > 1000000)
+        return bad(place, "share that was recorded", 0, s->alternates);
+    if (s->blocks_apart < 0 || s->blocks_apart > s->blocks)
+        return bad(place, "blocks apart", 0, s->blocks_apart);
+    for (int64_t i = 0; i < s->blocks; i++)
+        if (!is_sane(s->block_kernels[i]) || s->window[i].start_ns < 0 ||
+            s->window[i].end_ns < s->window[i].start_ns)
+            return bad(place, "kernels of block", i, s->block_kernels[i]);
+    for (int i = 0; i < PLB_SPOOL_KERNELS; i++) {
+        const plb_spool_spread *t = &s->spread[i];
+        if (!is_sane(t->calls) || !is_sane(t->ns) || !is_sum(t->calls2) || !is_sum(t->ns2))
+            return bad(place, "spread of kernel", i, t->calls);
+    }
+    return PLB_OK;
+}
+
 static plb_status check_device(const plb_spool *s, int i, const char *place) {
     const plb_spool_device *d = &s->device[i];
     const plb_busy_sums *b = &d->sums;
@@ -223,5 +254,7 @@ plb_status plb_spool_check(const plb_spool *s, size_t size_bytes, const char *pl
     PLB_TRY(check_ranges(s, place));
     PLB_TRY(check_tallies(s, place));
     PLB_TRY(check_memory(s, place));
-    return check_blocks(s, place);
+    PLB_TRY(check_blocks(s, place));
+    PLB_TRY(check_sources(s, place));
+    return check_part(s, place);
 }

@@ -15,7 +15,7 @@
 #include "probe/timeline.h"
 
 enum {
-    PLB_SPOOL_VERSION = 3,
+    PLB_SPOOL_VERSION = 4,
     PLB_SPOOL_DEVICES = 16,
     PLB_SPOOL_KERNELS = 8192, // a power of two: a hash table
     PLB_SPOOL_CALLS = 1024,   // the same
@@ -26,6 +26,7 @@ enum {
     PLB_SPOOL_BLOCKS = 2048,
     PLB_SPOOL_STREAMS = 256,
     PLB_SPOOL_THREADS = 256,
+    PLB_SPOOL_SOURCES = 64,       // libraries that take memory, the last for all further ones
     PLB_SPOOL_POINTS = 128,       // of memory over time, an even number
     PLB_SPOOL_POINT_NS = 1000000, // of each at first
 };
@@ -83,7 +84,7 @@ typedef struct plb_spool_range {
     int64_t device_ns, device_work; // of what was launched in it and in no range inside it
 } plb_spool_range;
 
-// A stretch of a run that alternates between recording and not (--cost).
+// A stretch of a run of which only stretches are recorded.
 typedef struct plb_spool_block {
     int64_t first_ns, last_ns;         // ends of its first and last kernel, on CUPTI's clock
     int64_t first_number, last_number; // by which the driver counts launches
@@ -93,6 +94,13 @@ typedef struct plb_spool_block {
 typedef struct plb_spool_work {
     int64_t first_ns, last_ns, active_ns, copying_ns;
 } plb_spool_work;
+
+// How a kernel's calls and time are spread over the blocks: what tells how well they stand for the
+// rest. Each block counts by how many kernels it had, n.
+typedef struct plb_spool_spread {
+    int64_t calls, ns;  // in all blocks but those apart
+    double calls2, ns2; // sums of calls^2 / n and of ns^2 / n
+} plb_spool_spread;
 
 typedef struct plb_spool_size {
     int64_t calls, bytes, total_ns;
@@ -132,6 +140,17 @@ typedef struct plb_spool_memory {
     int64_t most_bytes[PLB_SPOOL_POINTS];
 } plb_spool_memory;
 
+// Device memory that one library took.
+typedef struct plb_spool_source {
+    uint32_t used, name, device, unused;               // used 0: free
+    int64_t allocations, bytes, now_bytes, peak_bytes; // bytes: of all together
+} plb_spool_source;
+
+// Of a device's pools of memory that streams take and give: as large, and as full, as seen.
+typedef struct plb_spool_pool {
+    int64_t peak_bytes, used_peak_bytes;
+} plb_spool_pool;
+
 typedef enum plb_probe_state {
     PLB_PROBE_STARTING,
     PLB_PROBE_ARMED, // records come
@@ -170,9 +189,22 @@ typedef struct plb_spool {
     plb_spool_thread thread[PLB_SPOOL_THREADS];
     plb_spool_memory memory[PLB_SPOOL_DEVICES];
     plb_spool_work work[PLB_SPOOL_BLOCKS]; // of the block with the same number
+    // From here on: since version 4.
+    plb_gap window[PLB_SPOOL_BLOCKS];        // in which all work of device 0 is in that block
+    int64_t block_kernels[PLB_SPOOL_BLOCKS]; // that it recorded, of all devices
+    int64_t blocks_apart; // of the first blocks: they were recorded whole and stand for no others
+    int64_t alternates;   // of kernels 1, of all records 2: they are of a part of the time
+    int64_t budget_ppm;   // millionths of the time that recording may cost; 0: all of it
+    int64_t unbudgeted;   // 1: it could not be kept to that
+    plb_spool_spread spread[PLB_SPOOL_KERNELS]; // of the kernel in the same row
+    plb_spool_source source[PLB_SPOOL_SOURCES];
+    plb_spool_pool pool[PLB_SPOOL_DEVICES];
 } plb_spool;
 
-enum { PLB_SPOOL_BYTES_2 = offsetof(plb_spool, stream) }; // of version 2
+enum {
+    PLB_SPOOL_BYTES_2 = offsetof(plb_spool, stream), // of version 2
+    PLB_SPOOL_BYTES_3 = offsetof(plb_spool, window),
+};
 
 void plb_spool_add_times(plb_spool_times *times, int64_t length_ns);
 

@@ -161,14 +161,14 @@ static uint32_t add_device_work(plb_sum *sum, const plb_record *r) {
         device->graph_launches++;
     }
     plb_tally_stream(sum->spool, r);
-    plb_timeline_add(sum->timeline[r->device], busy, r->start_ns, r->end_ns);
+    if (!r->aside) plb_timeline_add(sum->timeline[r->device], busy, r->start_ns, r->end_ns);
     return name;
 }
 
 // A call says nothing of the device it serves: what the host does while any device idles is told
 // to all.
 static uint32_t add_call(plb_sum *sum, const plb_record *r) {
-    for (int i = 0; i < PLB_SPOOL_DEVICES; i++)
+    for (int i = 0; i < PLB_SPOOL_DEVICES && !r->aside; i++)
         if (sum->timeline[i]) plb_timeline_add(sum->timeline[i], r->busy, r->start_ns, r->end_ns);
     plb_tally_call(sum->spool, r);
     plb_spool_named *row = call_row(sum->spool, r);
@@ -191,6 +191,9 @@ static void add_memory(plb_sum *sum, const plb_record *r) {
         device->releases++;
     if (device->allocated_bytes > device->peak_bytes) device->peak_bytes = device->allocated_bytes;
     plb_tally_memory(&sum->spool->memory[r->device], r->start_ns, device->allocated_bytes);
+    plb_spool_pool *pool = &sum->spool->pool[r->device];
+    if (r->pool_bytes > pool->peak_bytes) pool->peak_bytes = r->pool_bytes;
+    if (r->pool_used_bytes > pool->used_peak_bytes) pool->used_peak_bytes = r->pool_used_bytes;
 }
 
 uint32_t plb_sum_record(plb_sum *sum, const plb_record *r) {
@@ -206,6 +209,11 @@ uint32_t plb_sum_record(plb_sum *sum, const plb_record *r) {
     case PLB_RECORD_MEMORY: add_memory(sum, r); return 0;
     default: return add_device_work(sum, r);
     }
+}
+
+void plb_sum_resume(plb_sum *sum, int64_t at_ns) {
+    for (int i = 0; i < PLB_SPOOL_DEVICES; i++)
+        if (sum->timeline[i]) plb_timeline_resume(sum->timeline[i], at_ns);
 }
 
 void plb_sum_settle(plb_sum *sum, int all) {

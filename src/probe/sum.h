@@ -20,12 +20,15 @@ typedef struct plb_record {
     plb_record_kind kind;
     int64_t start_ns, end_ns;
     uint32_t device, stream, thread, correlation;
-    const char *name; // of a kernel, call or range; borrowed for the call
+    const char *name; // of a kernel, call or range, or of who took memory; borrowed for the call
     plb_busy busy;    // of a call: what it is
     plb_copy copy;
     bool pinned, in_graph;
+    bool aside; // of a stretch whose kernels are not recorded: counted, but in no share of time
     int64_t bytes;
-    int64_t grid_number; // of a kernel: the driver counts its launches
+    int64_t address;                     // of memory
+    int64_t pool_bytes, pool_used_bytes; // of the pool that it was taken from; or 0
+    int64_t grid_number;                 // of a kernel: the driver counts its launches
     int32_t grid[3], block[3], registers, shared_bytes;
 } plb_record;
 
@@ -36,6 +39,8 @@ plb_sum *plb_sum_new(plb_spool *spool);
 void plb_sum_free(plb_sum *sum);
 // Returns where in the spool's names the record's name is; 0 when it has none.
 uint32_t plb_sum_record(plb_sum *sum, const plb_record *record);
+// Kernels are recorded again from `at_ns` on.
+void plb_sum_resume(plb_sum *sum, int64_t at_ns);
 // Brings the shares of time up to date: but for the last lag, or with `all` to the end.
 void plb_sum_settle(plb_sum *sum, int all);
 

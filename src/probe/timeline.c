@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/timeline.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/core/alloc.h"
 
@@ -16,7 +18,12 @@ typedef struct edge {
     int what;
 } edge;
 
-enum { HOST_MASKS = PLB_BUSY_MASKS >> PLB_BUSY_DEVICE_COUNT };
+enum {
+    HOST_MASKS = PLB_BUSY_MASKS >> PLB_BUSY_DEVICE_COUNT,
+    RESUMES = 64, // that wait for work
+    // A thousand launches, as many as wait for a device at most, of the slowest that are rationed.
+    BEHIND_NS = 200000000,
+};
 _Static_assert(HOST_MASKS == 64, "a bit each of a word");
 
 struct plb_timeline {
@@ -33,8 +40,10 @@ struct plb_timeline {
     int64_t idle_ns[HOST_MASKS];
     uint64_t idle_masks; // bit i: idle_ns[i] is not 0
     int busy[PLB_BUSY_COUNT];
-    unsigned mask; // bit i: busy[i] is not 0
-    int least;     // of the sums' longest gaps the shortest
+    unsigned mask;              // bit i: busy[i] is not 0
+    int least;                  // of the sums' longest gaps the shortest
+    int64_t resume_ns[RESUMES]; // in order
+    int resumes;
 };
 
 plb_timeline *plb_timeline_new(plb_busy_sums *sums, size_t capacity, int64_t lag_ns) {
@@ -111,13 +120,28 @@ static void add_gap(plb_timeline *t, int64_t start_ns, int64_t end_ns) {
         if (length_of(&sums->longest[i]) < length_of(&sums->longest[t->least])) t->least = i;
 }
 
+// Of the gap that ends then, what was told begins there.
+static int64_t told_since(plb_timeline *t, int64_t at_ns) {
+    int64_t since_ns = t->idle_since;
+    int past = 0;
+    for (; past < t->resumes && t->resume_ns[past] <= at_ns; past++)
+        since_ns = at_ns - t->resume_ns[past] > BEHIND_NS ? t->resume_ns[past] : at_ns;
+    t->resumes -= past;
+    memmove(t->resume_ns, t->resume_ns + past, (size_t)t->resumes * sizeof *t->resume_ns);
+    return since_ns > t->idle_since ? since_ns : t->idle_since;
+}
+
 static void end_gap(plb_timeline *t, int64_t at_ns) {
+    const int64_t since_ns = t->resumes ? told_since(t, at_ns) : t->idle_since;
+    int64_t cut_ns = since_ns - t->idle_since; // of it no calls are known either
     t->sums->last_ns = at_ns;
-    add_gap(t, t->idle_since, at_ns);
+    add_gap(t, since_ns, at_ns);
     t->idle_since = 0;
     for (; t->idle_masks; t->idle_masks &= t->idle_masks - 1) {
         const int i = __builtin_ctzll(t->idle_masks);
-        t->sums->mask_ns[i << PLB_BUSY_DEVICE_COUNT] += t->idle_ns[i];
+        const int64_t part_ns = cut_ns < t->idle_ns[i] ? cut_ns : t->idle_ns[i];
+        cut_ns -= part_ns;
+        t->sums->mask_ns[i << PLB_BUSY_DEVICE_COUNT] += t->idle_ns[i] - part_ns;
         t->idle_ns[i] = 0;
     }
 }
@@ -216,6 +240,11 @@ void plb_timeline_add(plb_timeline *t, plb_busy what, int64_t start_ns, int64_t 
     if (end_ns <= start_ns) return;
     if (end_ns > t->newest_ns) t->newest_ns = end_ns;
     t->waiting[t->count++] = (span){start_ns, end_ns, what};
+}
+
+void plb_timeline_resume(plb_timeline *t, int64_t at_ns) {
+    if (t->resumes == RESUMES) t->resumes--; // as good as one gap
+    t->resume_ns[t->resumes++] = at_ns;
 }
 
 void plb_timeline_settle(plb_timeline *t, int all) {

@@ -68,6 +68,12 @@ void plb_timeline_free(plb_timeline *timeline);
 // An interval; an empty or negative one is ignored. No allocation after _new.
 void plb_timeline_add(plb_timeline *timeline, plb_busy what, int64_t start_ns, int64_t end_ns);
 
+// From `at_ns` on intervals come again, after a stretch of which none were told. Told before any of
+// them. The gap before the first work that begins there or later counts as neither idle nor busy:
+// the device may have done what was not told. If it ends too late for that, its part from `at_ns`
+// on was idle.
+void plb_timeline_resume(plb_timeline *timeline, int64_t at_ns);
+
 // Adds up all that is older than the lag; with `all`, everything.
 void plb_timeline_settle(plb_timeline *timeline, int all);
 

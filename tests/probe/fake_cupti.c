@@ -47,8 +47,10 @@ static bool listened[CALLS];
 static uint8_t *buffer;
 static size_t buffer_bytes, used_bytes, dropped, dropped_without_buffer;
 static char failing[64];
+static bool asks_for_sources;
 static uint32_t correlation = 1u << 20; // below: numbers that a scenario chooses
-static int64_t launched, clock_ns;
+static int64_t launched;
+static _Atomic int64_t clock_ns; // 0: the system's
 
 static bool fails(const char *function) {
     return strcmp(failing, function) == 0;
@@ -63,6 +65,12 @@ static const char *const driver_names[] = {"", "cuLaunchKernel", "cuGraphLaunch"
                                            "cuLaunchHostFunc"};
 enum { DRIVER_CALLS = sizeof driver_names / sizeof *driver_names };
 static bool driver_listened[DRIVER_CALLS];
+static _Atomic bool gone; // finalized, until somebody registers again
+
+// After it has gone nobody may use it, but to come again.
+static void must_be_there(void) {
+    if (gone) abort();
+}
 
 static size_t record_bytes(uint32_t kind) {
     switch (kind) {
@@ -116,7 +124,21 @@ static void put_u32(uint8_t *record, size_t offset, uint32_t value) {
     put(record, offset, &value, 4);
 }
 
+// As a launch does, whoever listens.
+static void hear_launch(void) {
+    uint64_t data[6] = {0};
+    for (int site = 0; site < 2; site++) {
+        pthread_mutex_lock(&lock);
+        const callback_function to = listened[1] ? heard : NULL;
+        void *user = heard_user;
+        pthread_mutex_unlock(&lock);
+        memcpy(data, &site, sizeof site);
+        if (to) to(user, 2, 1, data);
+    }
+}
+
 FAKE void fake_add_kernel(const fake_kernel *k) {
+    hear_launch();
     pthread_mutex_lock(&lock);
     const int64_t number = ++launched; // whether somebody records it or not
     uint8_t *r = room(KERNEL);
@@ -182,9 +204,21 @@ FAKE void fake_add_call(int64_t start_ns, int64_t end_ns, const char *name, uint
 }
 
 FAKE void fake_add_memory(int64_t at_ns, uint32_t device, uint64_t bytes, int release) {
+    fake_add_memory_of(at_ns, device, bytes, release, bytes, "/usr/lib/libmaker.so");
+}
+
+// A pool twice as large as what is in use has it.
+FAKE void fake_add_memory_of(int64_t at_ns, uint32_t device, uint64_t bytes, int release,
+                             uint64_t address, const char *library) {
     pthread_mutex_lock(&lock);
     uint8_t *r = room(MEMORY);
     if (r) {
+        const uint64_t pool = 2 * bytes;
+        put(r, 16, &address, 8);
+        if (asks_for_sources) {
+            put_u32(r, 80, 1), put(r, 104, &pool, 8), put(r, 112, &bytes, 8);
+            put(r, 120, &library, sizeof library);
+        }
         put_u32(r, 4, release ? 2 : 1), put_u32(r, 8, 3);
         put(r, 24, &bytes, 8), put(r, 32, &at_ns, 8), put_u32(r, 52, device);
     }
@@ -263,20 +297,27 @@ FAKE int cuptiActivityEnableRuntimeApi(uint32_t id, uint8_t enable);
 FAKE int cuptiActivityEnableDriverApi(uint32_t id, uint8_t enable);
 FAKE int cuptiSubscribe(void **subscriber, callback_function callback, void *user);
 FAKE int cuptiUnsubscribe(void *subscriber);
+FAKE int cuptiFinalize(void);
+FAKE int cuptiActivityEnableAllocationSource(uint8_t enable);
 FAKE int cuptiEnableCallback(uint32_t enable, void *subscriber, int domain, uint32_t id);
 
 int cuptiGetVersion(uint32_t *version) {
-    *version = 130001;
+    const char *text = getenv("FAKE_CUPTI_VERSION");
+    *version = text ? (uint32_t)atoi(text) : 130001;
     return fails("cuptiGetVersion") ? ERROR : 0;
 }
 
 int cuptiActivityRegisterCallbacks(request_function r, complete_function c) {
     if (fails("cuptiActivityRegisterCallbacks")) return ERROR;
+    pthread_mutex_lock(&lock);
+    gone = false;
     request = r, complete = c;
+    pthread_mutex_unlock(&lock);
     return 0;
 }
 
 int cuptiActivityEnable(int kind) {
+    must_be_there();
     if (fails("cuptiActivityEnable")) return ERROR;
     pthread_mutex_lock(&lock);
     if (kind >= 0 && kind < KINDS) enabled[kind] = true;
@@ -293,6 +334,7 @@ int cuptiActivityDisable(int kind) {
 
 int cuptiActivityFlushAll(uint32_t flag) {
     (void)flag;
+    must_be_there();
     if (fails("cuptiActivityFlushAll")) return ERROR;
     pthread_mutex_lock(&lock);
     hand_over();
@@ -325,10 +367,12 @@ int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *co
 
 int cuptiGetTimestamp(uint64_t *time_ns) {
     struct timespec t;
+    must_be_there();
     if (fails("cuptiGetTimestamp")) return ERROR;
     clock_gettime(CLOCK_REALTIME, &t);
-    if (clock_ns)
-        *time_ns = (uint64_t)clock_ns;
+    const int64_t now_ns = clock_ns;
+    if (now_ns)
+        *time_ns = (uint64_t)now_ns;
     else
         *time_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
     return 0;
@@ -365,14 +409,38 @@ int cuptiActivityEnableDriverApi(uint32_t id, uint8_t enable) {
 
 int cuptiSubscribe(void **subscriber, callback_function callback, void *user) {
     if (fails("cuptiSubscribe")) return ERROR;
-    heard = callback, heard_user = user;
+    pthread_mutex_lock(&lock);
+    const bool taken = heard != NULL;
+    if (!taken) heard = callback, heard_user = user;
+    pthread_mutex_unlock(&lock);
+    if (taken) return ERROR;
     *subscriber = listened;
     return 0;
 }
 
 int cuptiUnsubscribe(void *subscriber) {
+    pthread_mutex_lock(&lock);
     heard = NULL;
+    memset(listened, 0, sizeof listened);
+    pthread_mutex_unlock(&lock);
     return subscriber == listened ? 0 : ERROR;
+}
+
+// All that was asked for is forgotten, and what was recorded and not fetched is lost.
+int cuptiFinalize(void) {
+    if (fails("cuptiFinalize")) return ERROR;
+    pthread_mutex_lock(&lock);
+    memset(enabled, 0, sizeof enabled);
+    memset(call_enabled, 0, sizeof call_enabled);
+    memset(listened, 0, sizeof listened);
+    memset(driver_listened, 0, sizeof driver_listened);
+    heard = NULL;
+    uint8_t *unfetched = buffer;
+    const size_t size = buffer_bytes;
+    buffer = NULL, used_bytes = 0, gone = true;
+    pthread_mutex_unlock(&lock);
+    if (unfetched) complete(NULL, 0, unfetched, size, 0);
+    return 0;
 }
 
 int cuptiEnableCallback(uint32_t enable, void *subscriber, int domain, uint32_t id) {
@@ -382,6 +450,15 @@ int cuptiEnableCallback(uint32_t enable, void *subscriber, int domain, uint32_t 
         return 0;
     }
     if (domain != 2 || id >= CALLS) return ERROR;
+    pthread_mutex_lock(&lock);
     listened[id] = enable;
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+int cuptiActivityEnableAllocationSource(uint8_t enable) {
+    pthread_mutex_lock(&lock);
+    asks_for_sources = enable;
+    pthread_mutex_unlock(&lock);
     return 0;
 }

@@ -29,6 +29,8 @@ FAKE void fake_add_set(int64_t start_ns, int64_t end_ns, uint32_t device, uint64
 FAKE void fake_add_call(int64_t start_ns, int64_t end_ns, const char *name, uint32_t thread,
                         uint32_t number);
 FAKE void fake_add_memory(int64_t at_ns, uint32_t device, uint64_t bytes, int release);
+FAKE void fake_add_memory_of(int64_t at_ns, uint32_t device, uint64_t bytes, int release,
+                             uint64_t address, const char *library);
 FAKE int fake_is_enabled(void); // whether kernels are recorded
 typedef void (*fake_request)(uint8_t **buffer, size_t *size_bytes, size_t *max_records);
 typedef void (*fake_complete)(void *context, uint32_t stream, uint8_t *buffer, size_t size_bytes,

@@ -6,7 +6,7 @@
     gpu_programs.py operators [--kineto -]          the same under emit_nvtx, or its operators as
                                                     torch.profiler tells them
     gpu_programs.py jax                             as many products and sums as it is told
-    gpu_programs.py blocks [--seconds S]            eager ResNet-50, batch 1, the probe on and off
+    gpu_programs.py budget [--seconds S]            eager ResNet-50, batch 1, and what it takes
     gpu_programs.py graph                           a captured graph of PyTorch's, replayed
     gpu_programs.py counted                         products of known size, for counters
     gpu_programs.py kineto_later                    torch.profiler starts while the probe is there
@@ -110,38 +110,27 @@ def resnet50(torch):
     return torchvision.models.resnet50().cuda().eval(), torch.randn(1, 3, 224, 224, device="cuda")
 
 
-def blocks(options):
-    """Times of iterations in blocks, in the order in which they were taken, with what the probe
-    recorded meanwhile: 0 nothing, 1 kernels, 2 copies, 3 both, 4 calls, 6 copies and calls, 7 all
-    of the default mode. And how long it took to turn that on and off."""
+def budget(options):
+    """Times of iterations in ms, one after the other, and of each whether the probe was in the way
+    of it: what it costs a program that is bound by its launches."""
     import torch
-    turn = ctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"]).plb_probe_turn
+    there = ctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"]).plb_probe_is_there
     model, image = resnet50(torch)
-    found, turns = [], []
-    order = [int(s) for s in options.order.split(",")]
+    found = []
     with torch.no_grad():
-        for _ in range(100):
+        for _ in range(10):
             model(image)
         torch.cuda.synchronize()
         end = time.perf_counter() + options.seconds
-        i = 0
-        while time.perf_counter() < end:
-            state = order[i % len(order)]
-            i += 1
-            begin = time.perf_counter()
-            turn(state)
-            turns.append([state, (time.perf_counter() - begin) * 1e3])
-            for _ in range(3):
-                model(image)
-            torch.cuda.synchronize()
-            times = []
-            for _ in range(options.iterations):
-                begin = time.perf_counter()
-                model(image)
-                times.append((time.perf_counter() - begin) * 1e3)
-            torch.cuda.synchronize()
-            found.append([state, times])
-    print(json.dumps({"blocks": found, "turns": turns}))
+        now, was = time.perf_counter(), there()
+        while now < end:
+            begin, before = now, was
+            model(image)
+            if len(found) % 50 == 0:
+                torch.cuda.synchronize()
+            now, was = time.perf_counter(), there()
+            found.append([round((now - begin) * 1e3, 4), int(before or was)])
+    print(json.dumps({"iterations": found}))
 
 
 def graph(_):
@@ -270,6 +259,23 @@ def model(options):
                       "torch": torch.__version__}))
 
 
+def wait_for_turn(options):
+    """Where GPU_PROGRAMS_GATE names a file: what takes long without the device, and then to wait
+    until the file is there."""
+    gate = os.environ.get("GPU_PROGRAMS_GATE")
+    if not gate:
+        return
+    if options.what == "jax":
+        import jax.numpy  # noqa: F401
+    else:
+        import torch  # noqa: F401
+        import torchvision  # noqa: F401
+    if options.name == "bert":
+        import transformers  # noqa: F401
+    while not os.path.exists(gate):
+        time.sleep(0.01)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what")
@@ -277,13 +283,12 @@ def main():
     parser.add_argument("task", nargs="?", default="infer")
     parser.add_argument("--kineto")
     parser.add_argument("--seconds", type=float, default=0)
-    parser.add_argument("--order", default="0,7,0,1,0,2,0,7,0,3,0,4,0,7,0,6")
-    parser.add_argument("--iterations", type=int, default=12)
     parser.add_argument("--steps", type=int, default=20)
     options = parser.parse_args()
-    programs = {"step": step, "jax": jax_program, "blocks": blocks, "graph": graph,
+    programs = {"step": step, "jax": jax_program, "graph": graph, "budget": budget,
                 "kineto_later": kineto_later, "model": model, "counted": counted,
                 "operators": operators}
+    wait_for_turn(options)
     programs[options.what](options)
     sys.stdout.flush()
 

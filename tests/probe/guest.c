@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,17 +192,92 @@ static void window(void) {
     kernel(60 * MS, 70 * MS, 0, 7, "after");
 }
 
-// For 1.6 s a kernel each millisecond or, while it is recorded, each 1.25.
+static int64_t since_ns(const struct timespec *begin) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (now.tv_sec - begin->tv_sec) * INT64_C(1000000000) + now.tv_nsec - begin->tv_nsec;
+}
+
+// For 3 s a kernel each millisecond or, while it is recorded, each 1.25.
 static void blocks(void) {
-    struct timespec begin, now;
-    int64_t ms = 0, number = 0;
+    struct timespec begin;
+    int64_t now_ns = 0;
     clock_gettime(CLOCK_MONOTONIC, &begin);
-    for (; ms < 3000; number++) {
-        kernel(ms * MS, ms * MS + 1000, 0, 7, "step");
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        ms = (now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / MS;
+    for (; now_ns < 3000 * (int64_t)MS; now_ns = since_ns(&begin)) {
+        at(now_ns + 1);
+        kernel(now_ns, now_ns + 1000, 0, 7, "step");
         usleep(fake_is_enabled() ? 1250 : 1000);
     }
+}
+
+// Two libraries take memory; one gives half of its own back.
+static void memory(void) {
+    kernel(0, MS, 0, 7, "work");
+    for (uint64_t i = 1; i <= 10; i++)
+        fake_add_memory_of(zero + (int64_t)i, 0, 1 << 20, 0, i << 21, "/opt/lib/libframework.so");
+    fake_add_memory_of(zero + 20, 0, 3 << 20, 0, 1 << 30, "libblas.so.12");
+    for (uint64_t i = 1; i <= 5; i++)
+        fake_add_memory_of(zero + 20 + (int64_t)i, 0, 1 << 20, 1, i << 21, NULL);
+}
+
+// The device waits 400 ms for what the host does in one function.
+static volatile uint64_t prepared;
+__attribute__((noinline)) static void prepare_input(void) {
+    struct timespec begin;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    while (since_ns(&begin) < 400 * (int64_t)MS)
+        for (int i = 0; i < 100000; i++) prepared = prepared * 6364136223846793005u + 1;
+}
+
+static void work_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const int64_t now_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec - zero;
+    kernel(now_ns - MS, now_ns, 0, 7, "work");
+}
+
+static void prepares(void) {
+    work_now();
+    prepare_input();
+    work_now();
+}
+
+// Another profiler's subscriber.
+static void nobody_hears(void *user, int domain, uint32_t id, const void *data) {
+    (void)user, (void)domain, (void)id, (void)data;
+}
+
+static void subscribe(void) {
+    int (*take)(void **subscriber, void (*)(void *, int, uint32_t, const void *), void *) = NULL;
+    void *subscriber = NULL, *symbol = dlsym(dlopen(NULL, RTLD_NOW), "cuptiSubscribe");
+    memcpy(&take, &symbol, sizeof symbol);
+    if (!take || take(&subscriber, nobody_hears, NULL)) exit(96);
+}
+
+// For some seconds 60,000 kernels each, of 4 us and, every third, 10; after each 6,000 of them the
+// host copies for 2 ms. In the middle nothing for a second. Prints how many of each there were.
+static void rapid(int64_t seconds) {
+    enum { EACH = 60, EACH_NS = MS / EACH };
+    struct timespec begin;
+    int64_t count[2] = {0}, copies = 0, pause_ns = 0;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    for (int64_t ms = 0; ms < 1000 * seconds; ms++) {
+        if (ms == 500 * seconds) usleep(1000000), pause_ns = 1000 * (int64_t)MS;
+        while (since_ns(&begin) < ms * MS + pause_ns) usleep(100);
+        at(ms * MS + pause_ns);
+        if (ms % 100 == 0) {
+            copy(ms * MS + pause_ns, (ms + 2) * MS + pause_ns, 1, 1, 1 << 20), copies++;
+            continue;
+        }
+        if (ms % 100 == 1) continue;
+        for (int64_t i = 0, from_ns = ms * MS + pause_ns; i < EACH; i++, from_ns += EACH_NS) {
+            const bool third = i % 3 == 0;
+            kernel(from_ns, from_ns + (third ? 10000 : 4000), 0, 7, third ? "third" : "others");
+            count[third]++;
+        }
+    }
+    printf("{\"third\": %lld, \"others\": %lld, \"copies\": %lld}\n", (long long)count[1],
+           (long long)count[0], (long long)copies);
 }
 
 // Another profiler comes by the same door as we did.
@@ -274,9 +350,21 @@ static void forking(void) {
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "known";
     if (strncmp(what, "fail=", 5) == 0) fake_fail(what + 5);
+    if (strncmp(what, "rapid=", 6) == 0 || strncmp(what, "away=", 5) == 0)
+        at(1); // a clock of its own from the start
     inject();
     if (strcmp(what, "threads") == 0) {
         threads();
+    } else if (strncmp(what, "away=", 5) == 0) {
+        rapid(atoll(what + 5));
+        for (int i = 0; fake_is_enabled() && i < 1000; i++) {
+            kernel(i, i + 1, 0, 7, "last");
+            usleep(1000);
+        }
+        later();
+    } else if (strncmp(what, "rapid=", 6) == 0) {
+        if (getenv("GUEST_SUBSCRIBES")) subscribe();
+        rapid(atoll(what + 6));
     } else if (strncmp(what, "flood=", 6) == 0) {
         flood(atoll(what + 6));
     } else if (strcmp(what, "counted") == 0 || strcmp(what, "fail=counters") == 0) {
@@ -295,6 +383,10 @@ int main(int argc, char **argv) {
         mixed();
     } else if (strcmp(what, "window") == 0) {
         window();
+    } else if (strcmp(what, "memory") == 0) {
+        memory();
+    } else if (strcmp(what, "prepares") == 0) {
+        prepares();
     } else if (strcmp(what, "blocks") == 0) {
         blocks();
     } else if (strcmp(what, "later") == 0) {

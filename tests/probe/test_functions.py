@@ -65,6 +65,21 @@ def test_after_exec():
     check_shares(profile(BUSY, "exec"))
 
 
+def test_in_the_longest_gap():
+    """While the device waits, the program is in one function."""
+    guest = str(pathlib.Path(BUSY).parent / "guest")
+    with tempfile.NamedTemporaryFile(suffix=".json") as report:
+        subprocess.run([PLUMB, "profile", "--json", "--output", report.name, "--functions", "2",
+                        "--", guest, "prepares"], capture_output=True, timeout=60, check=True)
+        device, = json.load(open(report.name))["devices"]
+    gap = device["longest_gaps"]
+    assert gap["gaps"] == 1 and gap["total_ms"] > 390, gap
+    most = gap["functions"][0]
+    assert most["name"] == "prepare_input" and most["module"] == "guest", gap
+    assert most["samples"] > (.8 if not os.environ.get("PLUMB_SANITIZE") else .3) * gap["samples"]
+    assert gap["samples"] * 2 > .2 * gap["total_ms"], gap
+
+
 def test_switched_off():
     assert profile(BUSY, "light", flags=["--functions", "0"])["sampled"] is None
 
@@ -101,7 +116,8 @@ def test_refused():
 
 def main():
     tests = [(k, v) for k, v in globals().items() if k.startswith("test_")]
-    needing = {"test_one_after_the_other", "test_in_a_thread", "test_in_a_child", "test_after_exec"}
+    needing = {"test_one_after_the_other", "test_in_a_thread", "test_in_a_child",
+               "test_after_exec", "test_in_the_longest_gap"}
     failed = skipped = 0
     can = allowed()
     for name, test in tests:

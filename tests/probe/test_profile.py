@@ -54,7 +54,9 @@ def test_known_times():
     copies = [(c["kind"], c["pinned"], c["calls"], c["bytes"]) for c in device["copies"]]
     assert copies == [("in", True, 1, 1 << 20), ("out", False, 1, 12)], copies
     memory = {k: v for k, v in device["memory"].items() if k != "timeline"}
-    assert memory == {"peak_bytes": 4 << 20, "left_bytes": 3 << 20, "allocations": 2}
+    assert memory == {"in_part": False, "peak_bytes": 4 << 20, "left_bytes": 3 << 20,
+                      "allocations": 2, "pool_peak_bytes": 0, "pool_used_peak_bytes": 0,
+                      "takers": []}
     assert {c["name"]: c["calls"] for c in found["api"]} == {"cudaDeviceSynchronize_v3020": 1,
                                                              "cudaMalloc_v3020": 1}
     assert found["ranges"] == [] and found["complete"] and found["lost"]["records"] == 0
@@ -73,6 +75,44 @@ def test_how_much_of_a_multiprocessor_a_kernel_can_fill():
                           capture_output=True, env=dict(ENVIRONMENT, GUEST_CUDA=driver))
     row = next(line for line in done.stdout.splitlines() if "gemm" in line)
     assert row.split()[6:9] == ["32", "1024", "100"], row
+
+
+def test_copies_against_what_they_can_reach():
+    """By a driver whose copies of 64 MiB take 16, 8 and 4 ms: pageable, pinned and inside."""
+    driver = str(pathlib.Path(GUEST).parent / "fake/driver")
+    found, _ = profile("known", "--bandwidth", LD_LIBRARY_PATH=driver)
+    reach = found["devices"][0]["bandwidth"]
+    assert reach["reason"] is None, reach
+    for name, ms in (("in_pageable", 16), ("out_pageable", 16), ("in_pinned", 8),
+                     ("out_pinned", 8), ("inside", 4)):
+        assert .6 < reach[name] / ((64 << 20) / ms / 1e6) <= 1, (name, reach)
+    done = subprocess.run([PLUMB, "profile", "--bandwidth", "--", GUEST, "known"], text=True,
+                          check=True, capture_output=True,
+                          env=dict(ENVIRONMENT, LD_LIBRARY_PATH=driver))
+    row = next(line for line in done.stdout.splitlines() if "to the device, pinned" in line)
+    # 1 MiB in 15 ms is 0.07 GB/s, of about 8.4.
+    assert row.split()[4] == "0.07" and .7 < float(row.split()[6]) < 1.4, row
+    found, _ = profile("known", "--bandwidth", LD_LIBRARY_PATH="")
+    reach = found["devices"][0]["bandwidth"]
+    assert reach["in_pinned"] == 0 and "CUDA" in reach["reason"], reach
+    assert profile("known")[0]["devices"][0]["bandwidth"] is None
+
+
+def test_who_takes_memory():
+    found, _ = profile("memory", "--takers")
+    memory = found["devices"][0]["memory"]
+    rows = {t.pop("library"): t for t in memory["takers"]}
+    assert rows == {
+        "libframework.so": {"allocations": 10, "bytes": 10 << 20, "peak_bytes": 10 << 20,
+                            "left_bytes": 5 << 20},
+        "libblas.so.12": {"allocations": 1, "bytes": 3 << 20, "peak_bytes": 3 << 20,
+                          "left_bytes": 3 << 20}}, rows
+    assert memory["left_bytes"] == 8 << 20 and memory["pool_peak_bytes"] == 6 << 20, memory
+    done = subprocess.run([PLUMB, "profile", "--takers", "--", GUEST, "memory"], text=True,
+                          check=True, capture_output=True, env=ENVIRONMENT)
+    assert "libframework.so: taken 10 times, 10.0 MiB, at most 10.0 MiB at once, 5.00 MiB left" in (
+        done.stdout), done.stdout
+    assert profile("memory")[0]["devices"][0]["memory"]["takers"] == []
 
 
 def test_copies_in_text_and_tables():
@@ -195,35 +235,119 @@ def test_another_profiler_may_come_later():
     assert "another profiler" in found["incomplete_reason"]
 
 
-def test_the_cost_of_recording():
-    """Of a program that says it is slower by a quarter of its own time while recorded (the machine
-    adds to both), with kernels of 1 us, of which two fifths of the time are recorded: the whole is
-    as many as the driver numbered."""
-    assert profile("known", "--cost")[0]["overhead"] is None
-    with tempfile.TemporaryDirectory() as folder:
-        kept = os.path.join(folder, "kept")
-        found, _ = profile("blocks", "--cost", "--record", "40", "--cost-block", "50", "--save",
-                           kept)
-        text = subprocess.run([PLUMB, "trace", kept], capture_output=True, text=True, check=True)
-    cost = found["overhead"]
-    assert cost["blocks"] >= 6 and cost["low"] <= cost["share"] <= cost["high"], cost
-    assert 0.05 < cost["share"] < 0.40, cost
-    device, = found["devices"]
+def check_estimate(device, cost):
+    """Kernels of 1 us, as many as the driver numbered."""
     e = device["estimate"]
-    assert e["blocks"] >= 6 and .25 < e["recorded_launches"] / e["launches"] < .5, e
+    assert e["from"] == "launches" and e["blocks"] >= 6, e
+    assert .25 < e["recorded_launches"] / e["launches"] < .5, e
     assert device["launches"] == e["recorded_launches"], (device["launches"], e)
     assert abs(e["active"] * e["span_ms"] - e["launches"] * .001) < .02 * e["launches"] * .001, e
     assert e["active_low"] <= e["active"] <= e["active_high"] and e["move"] == 0, e
     assert abs(e["active"] + e["idle"] - 1) < 1e-9
-    assert "an estimate: " in text.stdout, text.stdout
+    assert device["estimated"] and (device["active"], device["idle"]) == (e["active"], e["idle"])
+    # Time between blocks is no time in which the device idled.
+    assert device["recorded"] < .5 and .25 < device["recorded"], device["recorded"]
+    assert sum(device["idle_ms"].values()) < .5 * device["span_ms"], device["idle_ms"]
+    assert cost["in_all"] == cost["recorded"] * cost["share"] and .3 < cost["recorded"] < .6, cost
+
+
+def test_the_cost_of_recording():
+    """Of a program that says it is slower by a quarter of its own time while recorded (the machine
+    adds to both), with kernels of 1 us, of which two fifths of the time are recorded: by a CUPTI
+    that leaves between blocks, and by one that cannot."""
+    assert profile("known", "--cost")[0]["overhead"] is None
+    for version in ("130001", "120600"):
+        with tempfile.TemporaryDirectory() as folder:
+            kept = os.path.join(folder, "kept")
+            found, _ = profile("blocks", "--cost", "--record", "40", "--cost-block", "50",
+                               "--save", kept, FAKE_CUPTI_VERSION=version)
+            text = subprocess.run([PLUMB, "trace", kept], capture_output=True, text=True,
+                                  check=True)
+        cost = found["overhead"]
+        assert cost["blocks"] >= 6 and cost["low"] <= cost["share"] <= cost["high"], cost
+        assert 0.05 < cost["share"] < 0.40, cost
+        device, = found["devices"]
+        check_estimate(device, cost)
+        assert found["probes"][0]["calls_in_part"] == (version == "130001"), found["probes"]
+        assert "ESTIMATED from " in text.stdout and "+- %" in text.stdout, text.stdout
     assert profile("known")[0]["devices"][0]["estimate"] is None
-    done = subprocess.run([PLUMB, "profile", "--record", "50", "--range", "profiler-api", "--",
-                           "true"], capture_output=True, text=True, env=ENVIRONMENT, check=False)
-    assert done.returncode == 2 and "--record" in done.stderr, done
+
+
+def test_what_records_are_asked_for():
+    for flags, word in ((["--record", "50", "--range", "profiler-api"], "--record"),
+                        (["--record", "0"], "found '0'"), (["--record", "some"], "found 'some'"),
+                        (["--budget", "-1"], "--budget")):
+        done = subprocess.run([PLUMB, "profile", *flags, "--", "true"], capture_output=True,
+                              text=True, env=ENVIRONMENT, check=False)
+        assert done.returncode == 2 and word in done.stderr, done
+
+
+def within(estimate, truth, name):
+    """In the interval, or as far beyond it as one in a thousand is."""
+    low, high, middle = (estimate[name + end] for end in ("_low", "_high", ""))
+    assert abs(truth - middle) <= 1.7 * (high - low) / 2 + 1e-6 * truth, (name, truth, estimate)
+
+
+def test_recording_keeps_to_its_budget():
+    """60,000 launches a second cost more than 4 % of the time: after the first the rest is recorded
+    in blocks, and what is told of the whole is what the program says it did."""
+    found, done = profile("rapid=8", "--budget", "4")
+    said = json.loads(done.stdout)
+    probe, = found["probes"]
+    assert probe["in_part"] and probe["calls_in_part"] and probe["budget_kept"], probe
+    assert probe["budget"] == .04 and found["complete"], found["incomplete_reason"]
+    device, = found["devices"]
+    e = device["estimate"]
+    assert device["estimated"] and e["from"] == "launches" and e["blocks"] >= 4, e
+    assert .05 < device["recorded"] < .6, device["recorded"]
+    launches = said["third"] + said["others"]
+    # But for what came after the last block.
+    seen = launches * (device["span_ms"] - 1000) / 8000
+    assert abs(e["launches"] - seen) < .02 * seen, (e, seen)
+    of = {k["name"]: k for k in device["kernels"]}
+    within(of["third"]["estimate"], e["launches"] / 3, "calls")
+    within(of["others"]["estimate"], e["launches"] * 2 / 3, "calls")
+    within(of["third"]["estimate"], e["launches"] / 3 * .01, "total_ms")
+    active = e["launches"] * .006 / e["span_ms"]
+    assert abs(device["active"] - active) < .02, (device["active"], active)
+    classes = sum(c["estimate"]["calls"] for c in found["classes"])
+    assert abs(classes - e["launches"]) < 1e-6 * launches, (classes, e)
+    # What is cheap is recorded whole, and everything where that is asked for.
+    for flags, scenario in (([], "blocks"), (["--record", "all"], "rapid=2"),
+                            (["--api"], "rapid=2")):
+        found, done = profile(scenario, *flags)
+        assert not found["probes"][0]["in_part"], (flags, found["probes"])
+        assert found["devices"][0]["recorded"] == 1 and not found["devices"][0]["estimated"]
+    said = json.loads(done.stdout)
+    assert found["devices"][0]["launches"] == said["third"] + said["others"]
+
+
+def test_an_old_cupti_records_everything():
+    found, done = profile("rapid=2", "--budget", "1", FAKE_CUPTI_VERSION="120600")
+    probe, = found["probes"]
+    assert not probe["in_part"] and not probe["budget_kept"], probe
+    said = json.loads(done.stdout)
+    assert found["devices"][0]["launches"] == said["third"] + said["others"] and found["complete"]
+
+
+def test_who_cannot_be_left_is_recorded_on():
+    """Another subscriber keeps CUPTI from leaving: from then on everything is recorded."""
+    found, done = profile("rapid=3", "--budget", "1", GUEST_SUBSCRIBES="1")
+    probe, = found["probes"]
+    assert not probe["budget_kept"] and found["complete"], probe
+    said = json.loads(done.stdout)
+    assert found["devices"][0]["launches"] > .8 * (said["third"] + said["others"])
+
+
+def test_another_profiler_may_come_while_it_is_away():
+    found, _ = profile("away=3", "--budget", "1")
+    assert found["probes"][0]["state"] == "aside", found["probes"]
+    assert "another profiler" in found["incomplete_reason"]
+    assert found["devices"][0]["launches"] > 10000, found["devices"]
 
 
 def test_a_million_records_from_four_threads():
-    found, _ = profile("threads")
+    found, _ = profile("threads", "--record", "all")
     device, = found["devices"]
     assert device["launches"] == 1000000
     # Four streams do the same at the same time: active is that of one, and all of it overlaps.
@@ -238,7 +362,7 @@ def test_a_million_records_from_four_threads():
 def test_an_hour_of_launches_needs_no_more_memory():
     """An hour at 100,000 launches a second is 360 million records; in short, a hundredth."""
     count = 360_000_000 if os.environ.get("PLB_TEST_FULL") else 3_600_000
-    found, _ = profile(f"flood={count}")
+    found, _ = profile(f"flood={count}", "--record", "all")
     device, = found["devices"]
     assert device["launches"] == count and found["lost"]["records"] == 0, found["lost"]
     assert {k["name"]: k["calls"] for k in device["kernels"]} == {
@@ -491,7 +615,7 @@ def test_trace():
         assert [e["dur"] for e in gemm] == [10000, 20000]
         near(round(gemm[1]["ts"] - gemm[0]["ts"]), 20000)
         assert all(e["dur"] >= 0 and isinstance(e["tid"], int) for e in events)
-        found, _ = profile("threads", "--trace", path, "--trace-limit", "1")
+        found, _ = profile("threads", "--trace", path, "--trace-limit", "1", "--record", "all")
         events = [e for e in json.load(open(path))["traceEvents"] if e["ph"] == "X"]
         left_out = found["lost"]["reasons"]["beyond the trace's limit"]
         assert len(events) + left_out == 1000000, (len(events), left_out)
@@ -504,7 +628,7 @@ def test_a_full_disk_is_told():
                "; os.execv(sys.argv[1], sys.argv[1:])")
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "trace.json")
-        found, _ = profile(None, "--trace", path,
+        found, _ = profile(None, "--trace", path, "--record", "all",
                            command=[sys.executable, "-c", limited, GUEST, "threads"])
         events = [e for e in json.load(open(path))["traceEvents"] if e["ph"] == "X"]
     left_out = found["lost"]["reasons"]["beyond the trace's limit"]

@@ -56,7 +56,7 @@ static void damage_is_named(void) {
     s->magic++;
     CHECK_FAILS(PLB_EINVAL, "not a probe's file", plb_spool_check(s, sizeof *s, "f"));
     s->magic--, s->version = 1;
-    CHECK_FAILS(PLB_EINVAL, "version 3", plb_spool_check(s, sizeof *s, "f"));
+    CHECK_FAILS(PLB_EINVAL, "version 4", plb_spool_check(s, sizeof *s, "f"));
     s->version = PLB_SPOOL_VERSION, s->name_bytes = PLB_SPOOL_NAME_BYTES + 1;
     CHECK_FAILS(PLB_EINVAL, "names", plb_spool_check(s, sizeof *s, "f"));
     s->name_bytes = 2; // ends within "k"

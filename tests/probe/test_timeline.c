@@ -135,7 +135,36 @@ static void the_span_ends_with_the_last_work(void) {
     plb_free(sums);
 }
 
+// Of a gap in which nothing was told nothing counts, but for what is idle for certain: what comes
+// after the telling began again and is longer than the device can be behind.
+static void what_was_not_told_is_neither_idle_nor_busy(void) {
+    enum { MS = 1000000 };
+    plb_busy_sums *sums = plb_alloc(sizeof *sums);
+    plb_timeline *t = plb_timeline_new(sums, 64, 0);
+    plb_breakdown b;
+    plb_timeline_add(t, PLB_BUSY_KERNEL, MS, 3 * MS);
+    plb_timeline_add(t, PLB_BUSY_KERNEL, 4 * MS, 5 * MS);
+    plb_timeline_resume(t, 60 * MS);
+    plb_timeline_add(t, PLB_BUSY_KERNEL, 70 * MS, 72 * MS);
+    plb_timeline_add(t, PLB_BUSY_KERNEL, 73 * MS, 75 * MS);
+    plb_timeline_settle(t, 1);
+    plb_breakdown_of(sums, &b);
+    CHECK(b.active_ns == 7 * MS && b.idle_ns == 2 * MS && b.span_ns == 9 * MS);
+    CHECK(sums->first_ns == MS && sums->last_ns == 75 * MS);
+    const int64_t again_ns = INT64_C(1000) * MS;
+    plb_timeline_resume(t, again_ns);
+    plb_timeline_add(t, PLB_BUSY_SYNCHRONIZE, again_ns + 50 * MS, again_ns + 100 * MS);
+    plb_timeline_add(t, PLB_BUSY_KERNEL, again_ns + 300 * MS, again_ns + 301 * MS);
+    plb_timeline_settle(t, 1);
+    plb_breakdown_of(sums, &b);
+    CHECK(b.active_ns == 8 * MS && b.idle_ns == 302 * MS);
+    CHECK(b.idle_by[PLB_BUSY_SYNCHRONIZE] == 50 * MS && b.idle_unknown_ns == 252 * MS);
+    plb_timeline_free(t);
+    plb_free(sums);
+}
+
 static const check_test tests[] = {
+    {"what was not told is neither idle nor busy", what_was_not_told_is_neither_idle_nor_busy},
     {"any intervals add up", any_intervals_add_up},
     {"a long run needs no more room", a_long_run_needs_no_more_room},
     {"what comes too late is counted", what_comes_too_late_is_counted},
