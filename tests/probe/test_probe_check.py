@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What tools/probe-check makes of iterations in which the cost of the probe is known, and that what
+it begins ahead waits for its turn."""
+import importlib.machinery
+import importlib.util
+import pathlib
+import random
+import sys
+import tempfile
+import time
+import types
+
+TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools/probe-check"
+loader = importlib.machinery.SourceFileLoader("probe_check", str(TOOL))
+check = importlib.util.module_from_spec(importlib.util.spec_from_loader("probe_check", loader))
+sys.dont_write_bytecode = True
+loader.exec_module(check)
+
+
+def iterations(seed):
+    """30 s of a machine that is now and then half as fast for some seconds: the probe is there for
+    1 s at first, then 0.24 s every 4.4, at 16 % of the time and 12 ms as it comes. And its cost."""
+    draw = random.Random(seed)
+    rows, cost, plain, slow = [], 0, 0, 1
+    for i in range(7000):
+        if i % 400 == 0:
+            slow = draw.choice((1, 1, 1.5))
+        base = 4 * slow * draw.uniform(.95, 1.1)
+        there = i < 250 or i % 1100 < 60
+        more = .16 * base * there + (12 if i % 1100 == 0 else 0)
+        rows.append((base + more, int(there)))
+        cost, plain = cost + more, plain + base
+    return rows, cost / plain
+
+
+def test_a_known_cost_is_found():
+    held = 0
+    for seed in range(40):
+        rows, truth = iterations(seed)
+        found = check.slow_down(rows)
+        assert found["stretches"] == 7 and abs(found["share"] - truth) < .01, (found, truth)
+        held += found["low"] <= truth <= found["high"]
+    assert held >= 36, held
+
+
+def test_no_cost_is_none():
+    rows, _ = iterations(1)
+    draw = random.Random(2)
+    found = check.slow_down([(4 * draw.uniform(.95, 1.1), there) for _, there in rows])
+    assert abs(found["share"]) < .003 and found["low"] < 0 < found["high"], found
+
+
+def test_what_is_begun_ahead_waits():
+    with tempfile.TemporaryDirectory() as folder:
+        work = pathlib.Path(folder)
+        c = check.Check.__new__(check.Check)
+        c.options = types.SimpleNamespace(limit=60)
+        c.ends, c.waiting, c.work, c.out = time.monotonic() + 60, {}, work, work
+        c.plumb = work / "plumb"
+        c.plumb.write_text("#!/bin/sh\nwhile [ ! -e \"$GPU_PROGRAMS_GATE\" ]; do sleep 0.02; done\n"
+                           "for word; do [ \"$last\" = --output ] && echo '{\"told\": 1}' >$word; "
+                           "last=$word; done\necho \"$@\"\n")
+        c.plumb.chmod(0o755)
+        check.begin_ahead(c, ["jax", "save"])
+        assert len(c.waiting) == 3
+        time.sleep(.2)
+        assert all(child.poll() is None for child, _ in c.waiting.values())
+        found, out = c.profile([], check.script("jax"))
+        assert found == {"told": 1} and out.endswith("jax\n") and len(c.waiting) == 2
+        assert "--save" in c.run(check.save_commands(c)[0]) and len(c.waiting) == 1
+        child = next(iter(c.waiting.values()))[0]
+        c.end_all()
+        assert child.returncode == -9
+
+
+def main():
+    passed = failed = 0
+    for name, test in sorted(globals().items()):
+        if not name.startswith("test_"):
+            continue
+        try:
+            test()
+            passed += 1
+        except Exception as error:  # noqa: BLE001 (one test must not stop the others)
+            failed += 1
+            print(f"FAILED {name}: {type(error).__name__}: {error}", file=sys.stderr)
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return failed != 0
+
+
+sys.exit(main())
