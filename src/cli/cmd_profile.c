@@ -54,9 +54,9 @@ static const plb_flag flags[] = {
     {FLAG("cost-block", INT, block_ms), .value = "MS", .min = 10, .max = 60000, .fallback = "400",
      .help = "length of such a block"},
     {FLAG("record", STRING, record), .value = "all|PERCENT",
-     .help = "all kernels, or those of part of the time; default: --budget"},
+     .help = "all kernels (the default), or those of part of the time"},
     {FLAG("budget", DOUBLE, budget_percent), .value = "PERCENT", .low = 0, .high = 100,
-     .fallback = "0", .help = "of time, for recording; 0: 1, with --trace 4"},
+     .fallback = "0", .help = "of time that recording may cost, else in blocks; 0: any"},
     {FLAG("takers", SWITCH, takers),
      .help = "which libraries take device memory, and what is left; CUPTI 13 and later"},
     {FLAG("bandwidth", SWITCH, bandwidth),
@@ -137,9 +137,14 @@ static bool alternates(const profile_flags *f) {
 }
 
 // Who asks for each call, each range or a stretch of the time has it whole.
-static bool has_budget(const profile_flags *f) {
-    return !f->record && !f->cost && !f->api && !f->ranges && !f->takers && !f->counters &&
-           strcmp(f->graph_nodes, "off") != 0 && !is_windowed(f);
+static plb_status check_budget(const profile_flags *f) {
+    if (f->budget_percent <= 0) return PLB_OK;
+    if (f->record || f->cost || f->api || f->ranges || f->takers || f->counters || f->host_only ||
+        strcmp(f->graph_nodes, "off") == 0 || is_windowed(f))
+        return plb_fail(PLB_EINVAL, "--budget leaves parts of the time out: without --record, "
+                                    "--cost, --api, --ranges, --takers, --counters, --host-only, "
+                                    "--graph-nodes off, --delay, --time-limit and --range");
+    return PLB_OK;
 }
 
 // Between two blocks; as long as one where cost alone is asked for.
@@ -172,6 +177,7 @@ static plb_status check_store(const profile_flags *f) {
 static plb_status prepare(job *j) {
     const profile_flags *f = j->flags;
     uint32_t asked;
+    PLB_TRY(check_budget(f));
     PLB_TRY(check_counters(f, &asked));
     j->command = plb_alloc_array((size_t)j->call->operand_count + 1, sizeof *j->command);
     if (!j->command) return plb_fail(PLB_ENOMEM, "out of memory for a command");
@@ -202,11 +208,9 @@ static plb_status prepare(job *j) {
     if (alternates(f))
         snprintf(j->words + strlen(j->words), sizeof j->words - strlen(j->words),
                  ",cost=%lld,rest=%lld", (long long)f->block_ms, (long long)rest_ms(f));
-    if (has_budget(f))
+    if (f->budget_percent > 0)
         snprintf(j->words + strlen(j->words), sizeof j->words - strlen(j->words), ",budget=%lld",
-                 (long long)(1e4 * (f->budget_percent > 0 ? f->budget_percent
-                                    : f->trace            ? 4
-                                                          : 1)));
+                 (long long)(1e4 * f->budget_percent));
     return PLB_OK;
 }
 

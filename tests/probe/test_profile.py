@@ -276,7 +276,8 @@ def test_the_cost_of_recording():
 def test_what_records_are_asked_for():
     for flags, word in ((["--record", "50", "--range", "profiler-api"], "--record"),
                         (["--record", "0"], "found '0'"), (["--record", "some"], "found 'some'"),
-                        (["--budget", "-1"], "--budget")):
+                        (["--budget", "-1"], "--budget"),
+                        (["--budget", "1", "--api"], "without --record")):
         done = subprocess.run([PLUMB, "profile", *flags, "--", "true"], capture_output=True,
                               text=True, env=ENVIRONMENT, check=False)
         assert done.returncode == 2 and word in done.stderr, done
@@ -313,8 +314,8 @@ def test_recording_keeps_to_its_budget():
     classes = sum(c["estimate"]["calls"] for c in found["classes"])
     assert abs(classes - e["launches"]) < 1e-6 * launches, (classes, e)
     # What is cheap is recorded whole, and everything where that is asked for.
-    for flags, scenario in (([], "blocks"), (["--record", "all"], "rapid=2"),
-                            (["--api"], "rapid=2")):
+    for flags, scenario in ((["--budget", "4"], "blocks"), (["--record", "all"], "rapid=2"),
+                            ([], "rapid=2")):
         found, done = profile(scenario, *flags)
         assert not found["probes"][0]["in_part"], (flags, found["probes"])
         assert found["devices"][0]["recorded"] == 1 and not found["devices"][0]["estimated"]
