@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Experiments written down as YAML: plan and estimate first, then the runs, then the report.
+#include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/core/arena.h"
@@ -17,10 +20,13 @@
 #include "study/document.h"
 #include "study/study.h"
 
+enum { MAX_JOBS = 64, HELPER_WORDS = 24 };
+
 typedef struct study_flags {
     const char *set, *device, *db, *output;
     bool quick, dry_run, resume, no_lock;
     double time;
+    int64_t jobs, join;
 } study_flags;
 
 #define FLAG(flag, what, field) \
@@ -32,6 +38,10 @@ static const plb_flag flags[] = {
     {FLAG("device", STRING, device), .value = "LIST", .help = "of all parts: cpu, cuda, cuda:N"},
     {FLAG("time", DOUBLE, time), .value = "S", .low = 1, .high = 1e7,
      .help = "budget in seconds; what does not fit is left out, and said"},
+    {FLAG("jobs", INT, jobs), .value = "N", .min = 1, .max = MAX_JOBS, .fallback = "1",
+     .help = "trainings at a time; their times do not count then"},
+    {FLAG("join", INT, join), .value = "RUN", .min = 1, .max = INT64_MAX,
+     .help = "take trainings of a run; what --jobs starts more of plumb with"},
     {FLAG("dry-run", SWITCH, dry_run), .help = "print the plan and stop"},
     {FLAG("resume", SWITCH, resume),
      .help = "go on with its newest run, which began with the same options"},
@@ -114,6 +124,11 @@ static void show(void *context, const plb_study_event *e) {
         fprintf(stderr, "[%zu/%zu] %s: %s; about %s left", e->done, e->total, what, e->text, left);
         fflush(stderr);
     }
+}
+
+// Of a process beside others: what it is at would write over what they are at.
+static void show_ended(void *context, const plb_study_event *e) {
+    if (e->item && !e->text) show(context, e);
 }
 
 // ---------------------------------------------------------------------------- the end
@@ -224,8 +239,31 @@ static plb_status options_json(const study_flags *f, plb_arena *arena, const cha
     return status;
 }
 
+// The command that starts another process of this study, to which the run is added.
+static void write_helper(const study_flags *f, const char *plumb, const char *name, char jobs[24],
+                         char time[32], const char *words[HELPER_WORDS]) {
+    const char *const pairs[][2] = {
+        {"--set", f->set}, {"--device", f->device}, {"--db", f->db}, {"--time", time}};
+    int n = 0;
+    snprintf(jobs, 24, "%" PRId64, f->jobs);
+    snprintf(time, 32, "%.17g", f->time);
+    words[n++] = plumb, words[n++] = "study", words[n++] = name;
+    words[n++] = "--no-lock", words[n++] = "--jobs", words[n++] = jobs;
+    if (f->quick) words[n++] = "--quick";
+    for (int i = 0; i < (f->time > 0 ? 4 : 3); i++)
+        if (pairs[i][1]) words[n++] = pairs[i][0], words[n++] = pairs[i][1];
+    words[n] = NULL;
+}
+
+// Trainings of a run that another process runs, which writes the report.
+static plb_status join_run(plb_study *study) {
+    prctl(PR_SET_PDEATHSIG, SIGINT); // nobody waits for what is done without it
+    return plb_study_run(study);
+}
+
 static plb_status run_all(plb_call *call, const plb_study_spec *spec, plb_study *study) {
     const study_flags *f = call->options;
+    if (f->join) return join_run(study);
     if (f->dry_run && call->json) return print_plan_json(study, spec);
     if (f->dry_run) {
         print_plan(study, spec);
@@ -266,14 +304,24 @@ static plb_status run_study(plb_call *call) {
     const study_flags *f = call->options;
     char revision[PLB_GIT_BYTES];
     plb_spec_options spec_options = {.quick = f->quick, .set = f->set, .devices = f->device};
-    plb_study_options options = {
-        .store = f->db, .quick = f->quick, .time_s = f->time, .interrupted = plb_cli_stop};
+    char jobs[24], time[32];
+    const char *helper[HELPER_WORDS];
+    plb_study_options options = {.store = f->db,
+                                 .quick = f->quick,
+                                 .time_s = f->time,
+                                 .jobs = (int)f->jobs,
+                                 .join = f->join,
+                                 .helper = helper,
+                                 .interrupted = plb_cli_stop};
     plb_study_spec spec;
     plb_study *study = NULL;
     plb_status status;
     plb_arena *arena = plb_arena_new();
     if (!arena) return plb_fail(PLB_ENOMEM, "out of memory");
+    if (f->join && (f->resume || f->dry_run))
+        PLB_TRY_OUT(plb_fail(PLB_EINVAL, "--join goes with neither --resume nor --dry-run"));
     PLB_TRY_OUT(plb_own_path(arena, &options.plumb));
+    write_helper(f, options.plumb, call->operands[0], jobs, time, helper);
     PLB_TRY_OUT(plb_study_spec_open(call->operands[0], options.plumb, &spec_options, arena, &spec));
     PLB_TRY_OUT(check_dims(&spec));
     PLB_TRY_OUT(options_json(f, arena, &options.options_json));
@@ -281,7 +329,7 @@ static plb_status run_study(plb_call *call) {
     options.command = plb_typed_command(arena);
     plb_git_revision(".", revision);
     options.git = revision[0] ? revision : NULL;
-    options.tell = show;
+    options.tell = f->join ? show_ended : show;
     PLB_TRY_OUT(plb_study_new(&spec, &options, &study));
     PLB_TRY_OUT(run_all(call, &spec, study));
 out:
@@ -300,6 +348,9 @@ const plb_command plb_cmd_study = {
         "estimate come first; results go to the store as they are found; the report is written\n"
         "at the end. docs/studies.md says how a study is written. Two are here, both of them\n"
         "works that are reproduced: levels and threads.\n\n"
+        "A card that one training leaves idle can have several: --jobs N lets N go on at a\n"
+        "time, each in a process of its own. Their accuracies count, their times do not, and\n"
+        "the report leaves them out. Sweeps come after, alone.\n\n"
         "Exit status: 6 if a worker broke, 5 if nothing was measured.",
     .min_operands = 1,
     .max_operands = 1,

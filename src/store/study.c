@@ -5,6 +5,7 @@
 
 #include "base/core/status.h"
 #include "store/db.h"
+#include "store/process.h"
 
 static plb_status insert_study(plb_store *store, int64_t run_id, const char *name, const char *spec,
                                const char *options) {
@@ -79,6 +80,42 @@ static plb_status upsert_item(plb_store *store, int64_t run_id, const plb_study_
 plb_status plb_store_put_item(plb_store *store, int64_t run_id, const plb_study_item_row *item) {
     PLB_TRY(plb_db_begin(store));
     return plb_db_end(store, upsert_item(store, run_id, item));
+}
+
+// Whether a row with these may be taken.
+static bool is_free(const char *outcome, const char *process) {
+    if (strcmp(outcome, "running") != 0) return strcmp(outcome, "left-out") == 0;
+    return !(process && plb_process_alive(process));
+}
+
+static plb_status look_at_item(plb_store *store, int64_t run_id, const char *part, const char *keys,
+                               bool *out_free) {
+    sqlite3_stmt *select;
+    bool row;
+    PLB_TRY(plb_db_prepare(store,
+                           "SELECT outcome, reason FROM study_item WHERE run = ? AND part = ? AND "
+                           "keys = ?",
+                           &select));
+    sqlite3_bind_int64(select, 1, run_id);
+    plb_db_text(select, 2, part);
+    plb_db_text(select, 3, keys);
+    PLB_TRY(plb_db_step(store, select, "looking at an item of a study", &row));
+    *out_free = !row || is_free((const char *)sqlite3_column_text(select, 0),
+                                (const char *)sqlite3_column_text(select, 1));
+    sqlite3_reset(select);
+    return PLB_OK;
+}
+
+plb_status plb_store_take_item(plb_store *store, int64_t run_id, const char *part, const char *keys,
+                               bool *taken) {
+    char process[PLB_PROCESS_BYTES];
+    plb_process_self(process);
+    const plb_study_item_row item = {
+        .part = part, .keys = keys, .outcome = "running", .reason = process};
+    PLB_TRY(plb_db_begin(store));
+    plb_status status = look_at_item(store, run_id, part, keys, taken);
+    if (!status && *taken) status = upsert_item(store, run_id, &item);
+    return plb_db_end(store, status);
 }
 
 static plb_status count_items(plb_store *store, int64_t run_id, size_t *out) {

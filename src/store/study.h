@@ -25,14 +25,21 @@ PLB_API PLB_MUST_USE plb_status plb_store_find_study(plb_store *store, int64_t r
 
 typedef struct plb_study_item_row {
     const char *part, *keys; // JSON
-    const char *outcome;     // ok, refused, oom, timeout, crash, protocol, invalid, left-out
-    const char *reason;      // NULL: none
-    const char *results;     // JSON; NULL: none
+    // ok, refused, oom, timeout, crash, protocol, invalid, left-out, running
+    const char *outcome;
+    const char *reason;  // NULL: none; of one that is running, the process (store/process.h)
+    const char *results; // JSON; NULL: none
 } plb_study_item_row;
 
 // Replaces what the run has of this part and these keys.
 PLB_API PLB_MUST_USE plb_status plb_store_put_item(plb_store *store, int64_t run_id,
                                                    const plb_study_item_row *item);
+// Takes an item for this process, so that of several that run one run only one does it. *taken is
+// false where it has ended, or where another process has it that still lives. Until the item is
+// put, its outcome is "running" and its reason the process.
+PLB_API PLB_MUST_USE plb_status plb_store_take_item(plb_store *store, int64_t run_id,
+                                                    const char *part, const char *keys,
+                                                    bool *taken);
 // All items of a run, in the order in which they were first written.
 PLB_API PLB_MUST_USE plb_status plb_store_items(plb_store *store, int64_t run_id, plb_arena *arena,
                                                 plb_study_item_row **out, size_t *out_count);

@@ -85,7 +85,11 @@ static void say_missing(const plb_results *r, plb_document *d) {
         plb_table_text(table, "%s", item->stack);
         plb_table_text(table, "%s", item->device);
         plb_table_badge(table, PLB_TONE_UNSURE, item->outcome);
-        plb_table_text(table, "%s", item->reason ? item->reason : "");
+        bool under_way = !strcmp(item->outcome, "running"); // the reason is a process then
+        plb_table_text(table, "%s",
+                       under_way      ? "was under way when this was written"
+                       : item->reason ? item->reason
+                                      : "");
     }
 }
 

@@ -71,7 +71,7 @@ static double epoch_s(const finder *f, wanted w) {
     w.train = true;
     for (size_t i = 0; i < f->r->count; i++) {
         const plb_result *item = &f->r->items[i];
-        if (!fits(item, &w) || recorded(f, item)) continue;
+        if (!fits(item, &w) || recorded(f, item) || plb_result_beside(item) > 1) continue;
         for (int e = 1; e <= plb_result_epochs(item); e++)
             least = fmin(least, plb_result_epoch(item, e, "train_s"));
     }
@@ -518,10 +518,9 @@ static void say_accuracy(const finder *f, const plb_study_part *part, const plb_
         "The C level trains to a poorer accuracy. %s (%s), after %d epoch%s: torch-eager "
         "%.1f %% (%.1f to %.1f), %s %.1f %% (%.1f to %.1f), %d and %d seeds; always the "
         "commonest class: %.1f %%.%s",
-        plb_part_title(f->r, part), torch->first->model, plb_result_epochs(torch->first),
-        plb_result_epochs(torch->first) == 1 ? "" : "s", 100 * a.mean, 100 * a.low, 100 * a.high,
-        ours->first->stack, 100 * b.mean, 100 * b.low, 100 * b.high, torch->count, ours->count,
-        100 * plb_result_number(torch->first, "majority"),
+        plb_part_title(f->r, part), torch->first->model, torch->last, torch->last == 1 ? "" : "s",
+        100 * a.mean, 100 * a.low, 100 * a.high, ours->first->stack, 100 * b.mean, 100 * b.low,
+        100 * b.high, torch->count, ours->count, 100 * plb_result_number(torch->first, "majority"),
         verdict == OPEN ? " More seeds would have to say whether that is more than seeds differ by."
                         : "");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "study/results.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -109,6 +110,11 @@ double plb_result_epoch(const plb_result *item, int e, const char *key) {
     return at < count ? number(json_object_get(json_array_get(epochs, at), key)) : NAN;
 }
 
+int plb_result_beside(const plb_result *item) {
+    double beside = plb_result_number(item, "beside");
+    return beside > 1 ? (int)beside : 1;
+}
+
 double plb_result_memory(const plb_result *item) {
     const json_t *memory = json_object_get(item->json, "memory");
     const json_t *device = json_array_get(json_object_get(memory, "devices"), 0);
@@ -128,24 +134,48 @@ static bool alike(const plb_result *a, const plb_result *b) {
            a->size == b->size;
 }
 
+static int epochs_asked(const plb_results *r, const char *part) {
+    for (size_t i = 0; i < r->spec.part_count; i++)
+        if (!strcmp(r->spec.parts[i].name, part)) return (int)r->spec.parts[i].epochs;
+    return 0;
+}
+
+static bool counts(const plb_result *item, int asked) {
+    return item->ok || (item->train && asked > 1 && 2 * plb_result_epochs(item) >= asked);
+}
+
+static void count_epochs(plb_pool *pools, int count) {
+    int last = INT_MAX;
+    for (int i = 0; i < count; i++) {
+        pools[i].epochs = INT_MAX;
+        for (int k = 0; k < pools[i].count; k++) {
+            int epochs = plb_result_epochs(pools[i].items[k]);
+            if (epochs < pools[i].epochs) pools[i].epochs = epochs;
+        }
+        if (pools[i].epochs < last) last = pools[i].epochs;
+    }
+    for (int i = 0; i < count; i++) pools[i].last = last;
+}
+
 int plb_results_pools(const plb_results *r, const char *part, plb_pool *out, int room) {
-    int count = 0;
+    int count = 0, asked = epochs_asked(r, part);
     for (size_t i = 0; i < r->count; i++) {
         const plb_result *item = &r->items[i];
-        if (!item->ok || strcmp(item->part, part) != 0) continue;
+        if (strcmp(item->part, part) != 0 || !counts(item, asked)) continue;
         int k = 0;
         while (k < count && !alike(out[k].first, item)) k++;
         if (k == count && count == room) continue;
         if (k == count) out[count++] = (plb_pool){.first = item};
         if (out[k].count < 32) out[k].items[out[k].count++] = item;
     }
+    count_epochs(out, count);
     return count;
 }
 
 plb_band plb_pool_epoch(const plb_pool *pool, int e, const char *key) {
     plb_band band = {0, INFINITY, -INFINITY};
     for (int i = 0; i < pool->count; i++) {
-        double value = plb_result_epoch(pool->items[i], e, key);
+        double value = plb_result_epoch(pool->items[i], e < 0 ? pool->last : e, key);
         band.mean += value / pool->count;
         band.low = fmin(band.low, value), band.high = fmax(band.high, value);
     }

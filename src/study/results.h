@@ -35,6 +35,8 @@ double plb_result_number(const plb_result *item, const char *key);
 // A number of its epoch `e` (0: before the first); -1: the last one.
 double plb_result_epoch(const plb_result *item, int e, const char *key);
 int plb_result_epochs(const plb_result *item); // without epoch 0
+// How many trainings of the run went on at a time, this one among them; their times say nothing.
+int plb_result_beside(const plb_result *item);
 // Bytes that the item holds: of the device where it runs on one, else resident above the libraries.
 double plb_result_memory(const plb_result *item);
 
@@ -43,11 +45,14 @@ typedef struct plb_pool {
     const plb_result *first;
     const plb_result *items[32];
     int count;
+    int epochs; // of a training: as many as all of its items have
+    int last;   // that all trainings of the part have: where their ends are compared
 } plb_pool;
 
-// All pools of a part, of items that are ok, in the order of the first; at most `room`.
+// All pools of a part, of items that are ok, in the order of the first; at most `room`. A training
+// that was cut off counts, with the epochs that it had, if these are half of what was asked for.
 int plb_results_pools(const plb_results *results, const char *part, plb_pool *out, int room);
-// Over a pool's items: mean, least, most of an epoch's number.
+// Over a pool's items: mean, least, most of an epoch's number; -1: of the pool's `last`.
 typedef struct plb_band {
     double mean, low, high;
 } plb_band;

@@ -16,6 +16,7 @@ typedef struct teller {
     plb_section *section;
     plb_pool pools[MAX_POOLS];
     int count;
+    int beside; // most trainings that went on at a time; above 1 no time is told
 } teller;
 
 static double *numbers(teller *t, size_t count) {
@@ -29,6 +30,16 @@ static const char *label_of(teller *t, const plb_pool *pool) {
 static const char *name_of(teller *t, const char *what) {
     const char *name = plb_arena_printf(plb_document_arena(t->d), "%s-%s", t->part->name, what);
     return name ? name : what;
+}
+
+static int most_beside(const teller *t) {
+    int most = 1;
+    for (int i = 0; i < t->count; i++)
+        for (int k = 0; k < t->pools[i].count; k++) {
+            int beside = plb_result_beside(t->pools[i].items[k]);
+            most = beside > most ? beside : most;
+        }
+    return most;
 }
 
 // ---------------------------------------------------------------------------- the table
@@ -73,45 +84,71 @@ static double trained_samples(const plb_result *item) {
     return floor(plb_result_number(item, "train_samples") / batch) * batch;
 }
 
+// One column of numbers; those of time are left out where no time is told.
+typedef struct number_column {
+    const char *title;
+    plb_unit unit;
+    bool time;
+} number_column;
+
+static const number_column number_columns[] = {
+    {"threads", PLB_UNIT_COUNT, false},       {"seeds", PLB_UNIT_COUNT, false},
+    {"epoch", PLB_UNIT_SECONDS, true},        {"least", PLB_UNIT_SECONDS, true},
+    {"most", PLB_UNIT_SECONDS, true},         {"samples/s", PLB_UNIT_PER_SECOND, true},
+    {"efficiency", PLB_UNIT_SHARE, true},     {"hand-over", PLB_UNIT_SECONDS, true},
+    {"train loss", PLB_UNIT_NONE, false},     {"test loss", PLB_UNIT_NONE, false},
+    {"test accuracy", PLB_UNIT_SHARE, false}, {"least accuracy", PLB_UNIT_SHARE, false},
+    {"most accuracy", PLB_UNIT_SHARE, false}, {"always the commonest", PLB_UNIT_SHARE, false},
+};
+enum { NUMBER_COLUMNS = sizeof number_columns / sizeof *number_columns };
+
+static bool is_told(const teller *t, int column) {
+    return t->beside == 1 || !number_columns[column].time;
+}
+
+static void say_row(const teller *t, plb_table *table, const plb_pool *p) {
+    plb_band time = time_band(p), accuracy = plb_pool_epoch(p, -1, "test_accuracy");
+    const double values[NUMBER_COLUMNS] = {
+        (double)p->first->threads,
+        p->count,
+        time.mean,
+        time.low,
+        time.high,
+        trained_samples(p->first) / time.mean,
+        efficiency(t, p),
+        plb_pool_epoch(p, -1, "handover_s").mean,
+        plb_pool_epoch(p, -1, "train_loss").mean,
+        plb_pool_epoch(p, -1, "test_loss").mean,
+        accuracy.mean,
+        accuracy.low,
+        accuracy.high,
+        plb_result_number(p->first, "majority"),
+    };
+    plb_table_text(table, "%s", p->first->model);
+    plb_table_text(table, "%s", p->first->stack);
+    plb_table_text(table, "%s", p->first->device);
+    for (int i = 0; i < NUMBER_COLUMNS; i++)
+        if (is_told(t, i)) plb_table_number(table, values[i]);
+}
+
 static void say_table(teller *t) {
     plb_table *table = plb_section_table(t->section, name_of(t, "results"),
                                          "Means over seeds; least and most beside them");
-    static const struct {
-        const char *title;
-        plb_unit unit;
-    } columns[] = {{"threads", PLB_UNIT_COUNT},       {"seeds", PLB_UNIT_COUNT},
-                   {"epoch", PLB_UNIT_SECONDS},       {"least", PLB_UNIT_SECONDS},
-                   {"most", PLB_UNIT_SECONDS},        {"samples/s", PLB_UNIT_PER_SECOND},
-                   {"efficiency", PLB_UNIT_SHARE},    {"hand-over", PLB_UNIT_SECONDS},
-                   {"train loss", PLB_UNIT_NONE},     {"test loss", PLB_UNIT_NONE},
-                   {"test accuracy", PLB_UNIT_SHARE}, {"least accuracy", PLB_UNIT_SHARE},
-                   {"most accuracy", PLB_UNIT_SHARE}, {"always the commonest", PLB_UNIT_SHARE}};
     plb_table_column(table, "model", PLB_COLUMN_TEXT, PLB_UNIT_NONE);
     plb_table_column(table, "stack", PLB_COLUMN_TEXT, PLB_UNIT_NONE);
     plb_table_column(table, "device", PLB_COLUMN_TEXT, PLB_UNIT_NONE);
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-        plb_table_column(table, columns[i].title, PLB_COLUMN_NUMBER, columns[i].unit);
-    for (int i = 0; i < t->count; i++) {
-        const plb_pool *p = &t->pools[i];
-        plb_band time = time_band(p), accuracy = plb_pool_epoch(p, -1, "test_accuracy");
-        plb_table_text(table, "%s", p->first->model);
-        plb_table_text(table, "%s", p->first->stack);
-        plb_table_text(table, "%s", p->first->device);
-        plb_table_number(table, (double)p->first->threads);
-        plb_table_number(table, p->count);
-        plb_table_number(table, time.mean);
-        plb_table_number(table, time.low);
-        plb_table_number(table, time.high);
-        plb_table_number(table, trained_samples(p->first) / time.mean);
-        plb_table_number(table, efficiency(t, p));
-        plb_table_number(table, plb_pool_epoch(p, -1, "handover_s").mean);
-        plb_table_number(table, plb_pool_epoch(p, -1, "train_loss").mean);
-        plb_table_number(table, plb_pool_epoch(p, -1, "test_loss").mean);
-        plb_table_number(table, accuracy.mean);
-        plb_table_number(table, accuracy.low);
-        plb_table_number(table, accuracy.high);
-        plb_table_number(table, plb_result_number(p->first, "majority"));
-    }
+    for (int i = 0; i < NUMBER_COLUMNS; i++)
+        if (is_told(t, i))
+            plb_table_column(table, number_columns[i].title, PLB_COLUMN_NUMBER,
+                             number_columns[i].unit);
+    for (int i = 0; i < t->count; i++) say_row(t, table, &t->pools[i]);
+}
+
+// The first pool of the same model before pool `i`, which is the first stack that the part names.
+static const plb_pool *base_of(const teller *t, int i) {
+    for (int k = 0; k < i; k++)
+        if (!strcmp(t->pools[k].first->model, t->pools[i].first->model)) return &t->pools[k];
+    return NULL;
 }
 
 // ---------------------------------------------------------------------------- figures
@@ -143,7 +180,7 @@ static void draw_times(teller *t) {
 // One pool's curve over epochs, or over epoch x mean epoch time.
 static bool fill_curve(teller *t, const plb_pool *p, const char *key, bool by_time,
                        plb_figure_series *out) {
-    int epochs = plb_result_epochs(p->first), first = !strncmp(key, "train", 5);
+    int epochs = p->epochs, first = !strncmp(key, "train", 5);
     size_t n = (size_t)(epochs + 1 - first);
     double *x = numbers(t, n), *y = numbers(t, n), *low = numbers(t, n), *high = numbers(t, n);
     double step = by_time ? seconds(p) : 1;
@@ -211,13 +248,10 @@ static long parting_step(const plb_result *a, const plb_result *b, double *out_l
     return -1;
 }
 
-// Against the first pool of the same model, which is the first stack that the part names.
 static void say_parting(teller *t) {
     plb_table *table = NULL;
     for (int i = 1; i < t->count; i++) {
-        const plb_pool *base = NULL;
-        for (int k = 0; k < i && !base; k++)
-            if (!strcmp(t->pools[k].first->model, t->pools[i].first->model)) base = &t->pools[k];
+        const plb_pool *base = base_of(t, i);
         const plb_result *mine = t->pools[i].items[0];
         const plb_result *theirs = base ? of_seed(base, mine->seed) : NULL;
         if (!theirs) continue;
@@ -341,6 +375,7 @@ void plb_study_say_training(const plb_results *r, const plb_study_part *part, pl
     if (!t) return;
     *t = (teller){.r = r, .part = part, .d = d};
     t->count = plb_results_pools(r, part->name, t->pools, MAX_POOLS);
+    t->beside = most_beside(t);
     t->section = plb_document_section(d, plb_part_title(r, part));
     if (part->about) plb_section_say(t->section, "%s", part->about);
     if (!t->count) {
@@ -360,13 +395,24 @@ void plb_study_say_training(const plb_results *r, const plb_study_part *part, pl
                         ? ", the grey plane given three times"
                         : "",
                     part->optimizer, part->lr, part->momentum, (long long)first->batch,
-                    plb_result_epochs(first), plb_result_epochs(first) == 1 ? "" : "s");
+                    (int)part->epochs, part->epochs == 1 ? "" : "s");
+    if (t->pools[0].last < part->epochs)
+        plb_section_say(t->section,
+                        "Trainings were cut off: ends are those after epoch %d, the last one that "
+                        "all have.",
+                        t->pools[0].last);
+    bool timed = t->beside == 1;
+    if (!timed)
+        plb_section_say(t->section,
+                        "Up to %d trainings went on side by side on this machine: accuracies and "
+                        "losses count, times would not, and are left out.",
+                        t->beside);
     say_table(t);
-    if (t->count > 1) draw_times(t);
-    if (plb_result_epochs(first) > 1) {
-        draw_curves(t, "test_accuracy", "Accuracy, test", PLB_UNIT_SHARE, true);
+    if (timed && t->count > 1) draw_times(t);
+    if (t->pools[0].last > 1) {
+        if (timed) draw_curves(t, "test_accuracy", "Accuracy, test", PLB_UNIT_SHARE, true);
         draw_curves(t, "test_accuracy", "Accuracy, test, by epoch", PLB_UNIT_SHARE, false);
-        draw_curves(t, "train_accuracy", "Accuracy, train", PLB_UNIT_SHARE, true);
+        draw_curves(t, "train_accuracy", "Accuracy, train", PLB_UNIT_SHARE, timed);
         draw_curves(t, "train_loss", "Loss, train", PLB_UNIT_NONE, false);
         draw_curves(t, "test_loss", "Loss, test", PLB_UNIT_NONE, false);
     }

@@ -88,8 +88,11 @@ void plb_study_tell(plb_study *s, const plb_study_item *item, const char *text) 
     if (!s->options.tell) return;
     plb_study_event event = {
         .item = item, .text = text, .done = s->done, .total = s->count, .spent_s = spent_s(s)};
-    for (size_t i = 0; i < s->count; i++)
-        if (!s->items[i].outcome) event.left_s += expected_s(s, &s->items[i]);
+    for (size_t i = 0; i < s->count; i++) {
+        bool shared = s->items[i].part->kind == PLB_PART_TRAIN && s->options.jobs > 1;
+        if (!s->items[i].outcome)
+            event.left_s += expected_s(s, &s->items[i]) / (shared ? s->options.jobs : 1);
+    }
     s->options.tell(s->options.context, &event);
 }
 
@@ -128,34 +131,57 @@ static plb_status check_resumed(const plb_study *s, const plb_study_row *study) 
                     study->run, study->options);
 }
 
-// Takes over what the run has already; items that were left out are tried again.
-static plb_status resume_run(plb_study *s) {
-    plb_study_row study;
-    plb_study_item_row *rows;
-    size_t count;
-    s->run_id = s->options.resume;
-    PLB_TRY(plb_store_find_study(s->store, s->run_id, NULL, s->arena, &study));
-    PLB_TRY(check_resumed(s, &study));
-    PLB_TRY(plb_store_items(s->store, s->run_id, s->arena, &rows, &count));
-    PLB_TRY(plb_store_resume_run(s->store, s->run_id));
+// Items that were left out are tried again, and those that a process had taken and lost.
+static bool has_ended(const plb_study_item_row *row) {
+    return strcmp(row->outcome, "left-out") != 0 && strcmp(row->outcome, "running") != 0;
+}
+
+// Takes over what the run has already.
+static plb_status take_over_rows(plb_study *s, const plb_study_item_row *rows, size_t count) {
     for (size_t i = 0; i < s->count; i++) {
         plb_study_item *item = &s->items[i];
-        for (size_t k = 0; k < count; k++) {
+        for (size_t k = 0; k < count && !item->outcome; k++) {
             if (strcmp(rows[k].part, item->part->name) != 0 ||
-                strcmp(rows[k].keys, item->keys) != 0 || !strcmp(rows[k].outcome, "left-out"))
+                strcmp(rows[k].keys, item->keys) != 0 || !has_ended(&rows[k]))
                 continue;
-            item->outcome = rows[k].outcome, item->resumed = true;
+            item->outcome = plb_arena_strdup(s->arena, rows[k].outcome), item->resumed = true;
+            if (!item->outcome) return plb_fail(PLB_ENOMEM, "out of memory for a study");
             s->done++;
         }
     }
     return PLB_OK;
 }
 
+static plb_status take_over(plb_study *s) {
+    plb_study_item_row *rows;
+    size_t count;
+    plb_arena *arena = plb_arena_new();
+    if (!arena) return plb_fail(PLB_ENOMEM, "out of memory for a study");
+    plb_status status = plb_store_items(s->store, s->run_id, arena, &rows, &count);
+    if (!status) status = take_over_rows(s, rows, count);
+    plb_arena_free(arena);
+    return status;
+}
+
+static plb_status find_run(plb_study *s, int64_t id) {
+    plb_study_row study;
+    s->run_id = id;
+    PLB_TRY(plb_store_find_study(s->store, id, NULL, s->arena, &study));
+    PLB_TRY(check_resumed(s, &study));
+    return take_over(s);
+}
+
 static plb_status open_store(plb_study *s) {
+    if (s->options.join) {
+        PLB_TRY(plb_store_open_existing(s->options.store, &s->store));
+        return find_run(s, s->options.join);
+    }
     PLB_TRY(plb_fingerprint_take("", 200, &s->fingerprint));
     s->has_fingerprint = true;
     PLB_TRY(plb_store_open(s->options.store, &s->store));
-    return s->options.resume ? resume_run(s) : begin_run(s);
+    if (!s->options.resume) return begin_run(s);
+    PLB_TRY(find_run(s, s->options.resume));
+    return plb_store_resume_run(s->store, s->run_id);
 }
 
 static plb_status end_item(plb_study *s, plb_study_item *item, const char *outcome,
@@ -205,6 +231,23 @@ static bool left_out(plb_study *s, plb_study_item *item) {
 }
 
 // ---------------------------------------------------------------------------- running
+static plb_status close_results(plb_json *results, const char **out) {
+    plb_json_end(results);
+    *out = results->text.text;
+    return plb_json_status(results);
+}
+
+// What a training had when it was cut off stays on record; --resume tries it again.
+static plb_status keep_cut(plb_study *s, plb_study_item *item, plb_json *results) {
+    const char *text;
+    snprintf(item->reason, sizeof item->reason,
+             "interrupted after %" PRId64 " of %" PRId64 " epochs", item->epochs_done,
+             item->part->epochs);
+    PLB_TRY(close_results(results, &text));
+    PLB_TRY(end_item(s, item, "left-out", text));
+    return plb_fail(PLB_ECANCELLED, "interrupted");
+}
+
 static plb_status run_item(plb_study *s, plb_study_item *item) {
     plb_json results = {.compact = true};
     int64_t begin_ns = plb_now_ns();
@@ -218,6 +261,10 @@ static plb_status run_item(plb_study *s, plb_study_item *item) {
         outcome = plb_outcome_name(s->client.failure.outcome);
         snprintf(item->reason, sizeof item->reason, "%s", s->client.failure.reason);
         if (s->client.failure.outcome == PLB_OUTCOME_OK) goto out; // ours, not the worker's
+        if (item->epochs_done) PLB_TRY_OUT(close_results(&results, &text));
+    } else if (status == PLB_ECANCELLED && item->epochs_done) {
+        status = keep_cut(s, item, &results);
+        goto out;
     } else if (status == PLB_EMISSING || status == PLB_EUNSUPPORTED) {
         outcome = "refused"; // the data
         snprintf(item->reason, sizeof item->reason, "%s", plb_error_text());
@@ -225,9 +272,9 @@ static plb_status run_item(plb_study *s, plb_study_item *item) {
         goto out;
     } else {
         plb_json_double(&results, "spent_s", item->spent_s);
-        plb_json_end(&results);
-        PLB_TRY_OUT(plb_json_status(&results));
-        text = results.text.text;
+        if (item->part->kind == PLB_PART_TRAIN && s->options.jobs > 1)
+            plb_json_int(&results, "beside", s->options.jobs);
+        PLB_TRY_OUT(close_results(&results, &text));
     }
     status = end_item(s, item, outcome, text);
 out:
@@ -249,11 +296,38 @@ static plb_status run_items(plb_study *s) {
     return PLB_OK;
 }
 
+// Trainings that no other process has.
+static plb_status run_taken(plb_study *s) {
+    bool taken;
+    for (size_t i = 0; i < s->count; i++) {
+        plb_study_item *item = &s->items[i];
+        if (item->part->kind != PLB_PART_TRAIN) continue;
+        PLB_TRY(take_over(s));
+        if (item->outcome || left_out(s, item)) continue;
+        if (s->options.interrupted && s->options.interrupted(s->options.context))
+            return plb_fail(PLB_ECANCELLED, "interrupted");
+        PLB_TRY(plb_store_take_item(s->store, s->run_id, item->part->name, item->keys, &taken));
+        if (taken) PLB_TRY(run_item(s, item));
+    }
+    return PLB_OK;
+}
+
+static plb_status run_side_by_side(plb_study *s) {
+    plb_status status = plb_study_start_helpers(s);
+    if (!status) status = run_taken(s);
+    plb_study_stop_clients(s);
+    if (!status) status = plb_study_wait_helpers(s);
+    plb_study_stop_helpers(s);
+    return status ? status : take_over(s);
+}
+
 plb_status plb_study_run(plb_study *s) {
     plb_study_tell(s, NULL, NULL);
     s->began_ns = plb_now_ns();
     PLB_TRY(open_store(s));
-    plb_status status = run_items(s);
+    if (s->options.join) return run_taken(s);
+    plb_status status = s->options.jobs > 1 ? run_side_by_side(s) : PLB_OK;
+    if (!status) status = run_items(s); // with jobs: sweeps, and what a process had and lost
     char text[512];
     snprintf(text, sizeof text, "%s", status ? plb_error_text() : "");
     const char *state = status == PLB_OK           ? "done"

@@ -8,6 +8,8 @@
 // and the item's estimate (corrected by how the stack's items went until then) are held against the
 // budget; an item that does not fit is stored as left-out, with that reason. A cell of a sweep that
 // is no smaller than one that ran out of memory, on the same stack, is left out too.
+//
+// With jobs, several processes take trainings of one run; sweeps, whose times count, come after.
 #ifndef PLB_STUDY_STUDY_H
 #define PLB_STUDY_STUDY_H
 
@@ -23,6 +25,7 @@ typedef struct plb_study_item {
     const char *outcome;                // NULL: not yet
     char reason[400];
     double spent_s;
+    int64_t epochs_done;
     bool resumed; // it was in the store already
 } plb_study_item;
 
@@ -39,6 +42,11 @@ typedef struct plb_study_options {
     bool quick;
     double time_s;  // budget; 0: none
     int64_t resume; // run to finish; 0: a new one
+    // Trainings at a time, each but one of them in a process of its own: `helper` is the command
+    // that starts one, to which "--join RUN" is added. Their times say nothing, and are marked so.
+    int jobs; // 0 and 1: one
+    const char *const *helper;
+    int64_t join; // take trainings of this run, which another process runs; 0: none
     const char *options_json;
     bool (*interrupted)(void *context);
     void (*tell)(void *context, const plb_study_event *event); // may be NULL

@@ -17,7 +17,7 @@ enum { BATCH_LIMIT_S = 600, MAX_STEPS = 2000 };
 
 typedef struct training {
     plb_study *s;
-    const plb_study_item *item;
+    plb_study_item *item;
     plb_facts facts;
     plb_study_inputs in;
     plb_loader *train, *test;
@@ -146,10 +146,9 @@ static void write_epoch(plb_json *results, const pass *train, const pass *test) 
 }
 
 // Epoch 0 is the evaluation before any step.
-static plb_status run_epochs(training *t, plb_json *results) {
+static plb_status write_epochs(training *t, plb_json *results) {
     int64_t epochs = t->item->part->epochs;
     pass train, test;
-    plb_json_begin_array(results, "epochs");
     PLB_TRY(stream_epoch(t, false, false, &test, NULL));
     write_epoch(results, NULL, &test);
     for (int64_t e = 1; e <= epochs; e++) {
@@ -160,9 +159,17 @@ static plb_status run_epochs(training *t, plb_json *results) {
         PLB_TRY(stream_epoch(t, true, false, &train, NULL));
         PLB_TRY(stream_epoch(t, false, false, &test, NULL));
         write_epoch(results, &train, &test);
+        t->item->epochs_done = e;
     }
-    plb_json_end(results);
     return PLB_OK;
+}
+
+// What is cut off leaves the epochs that it had.
+static plb_status run_epochs(training *t, plb_json *results) {
+    plb_json_begin_array(results, "epochs");
+    plb_status status = write_epochs(t, results);
+    plb_json_end(results);
+    return status;
 }
 
 static void write_steps(const training *t, plb_json *results) {
@@ -194,8 +201,9 @@ static plb_status record_operators(training *t, plb_json *results) {
 }
 
 static plb_status train_loaded(training *t, plb_json *results) {
-    PLB_TRY(run_epochs(t, results));
+    plb_status status = run_epochs(t, results);
     write_steps(t, results);
+    if (status) return status;
     PLB_TRY(plb_study_add_facts(t->s, results));
     return record_operators(t, results);
 }
@@ -240,7 +248,7 @@ static plb_status write_majority(const training *t, plb_json *results) {
     return PLB_OK;
 }
 
-plb_status plb_study_train(plb_study *s, const plb_study_item *item, plb_json *results) {
+plb_status plb_study_train(plb_study *s, plb_study_item *item, plb_json *results) {
     training t = {.s = s, .item = item};
     plb_status status;
     PLB_TRY(plb_study_open_data(s, item->part));

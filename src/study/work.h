@@ -3,6 +3,8 @@
 #ifndef PLB_STUDY_WORK_H
 #define PLB_STUDY_WORK_H
 
+#include <sys/types.h>
+
 #include "base/json.h"
 #include "bench/client.h"
 #include "bench/facts.h"
@@ -18,7 +20,7 @@ typedef struct plb_study_inputs {
     size_t x_offset[2], y_offset[2];
 } plb_study_inputs;
 
-enum { PLB_STUDY_PARKED = 8 };
+enum { PLB_STUDY_PARKED = 8, PLB_STUDY_JOBS = 64 };
 
 // A worker that waits for the next training of its stack.
 typedef struct plb_parked_client {
@@ -46,6 +48,8 @@ struct plb_study {
     plb_store *store;
     int64_t run_id;
     int64_t began_ns;
+    pid_t helpers[PLB_STUDY_JOBS]; // processes that take trainings beside this one
+    int helper_count;
     plb_fingerprint fingerprint;
     bool has_fingerprint;
     // The data of the part that is trained now.
@@ -84,14 +88,18 @@ PLB_MUST_USE plb_status plb_study_load(plb_study *s, const plb_study_item *item,
 PLB_MUST_USE plb_status plb_study_add_facts(plb_study *s, plb_json *results);
 
 // ---- items; results are members of an object that is open
-PLB_MUST_USE plb_status plb_study_train(plb_study *s, const plb_study_item *item,
-                                        plb_json *results);
+PLB_MUST_USE plb_status plb_study_train(plb_study *s, plb_study_item *item, plb_json *results);
 PLB_MUST_USE plb_status plb_study_sweep(plb_study *s, const plb_study_item *item,
                                         plb_json *results);
 void plb_study_tell(plb_study *s, const plb_study_item *item, const char *text);
 
 // ---- data
 PLB_MUST_USE plb_status plb_study_open_data(plb_study *s, const plb_study_part *part);
+
+// ---- more processes (jobs.c)
+PLB_MUST_USE plb_status plb_study_start_helpers(plb_study *s);
+PLB_MUST_USE plb_status plb_study_wait_helpers(plb_study *s);
+void plb_study_stop_helpers(plb_study *s); // none is legal
 
 // ---- the plan
 PLB_MUST_USE plb_status plb_study_expand(plb_study *s);

@@ -172,7 +172,7 @@ static void allocation_failures_are_told(void) {
 static plb_store *store;
 static int64_t run;
 
-static void open_store(void) {
+static void open_store_with(const char *options) {
     char path[128];
     snprintf(path, sizeof path, "%s/plumb.db", fault_folder());
     const plb_store_new_run new = {.label = "study tiny",
@@ -181,7 +181,11 @@ static void open_store(void) {
                                    .fingerprint = "{}"};
     CHECK_OK(plb_store_open(path, &store));
     CHECK_OK(plb_store_begin_run(store, &new, &run));
-    CHECK_OK(plb_store_begin_study(store, run, "tiny", text, "{\"quick\":false,\"set\":null}"));
+    CHECK_OK(plb_store_begin_study(store, run, "tiny", text, options));
+}
+
+static void open_store(void) {
+    open_store_with("{\"quick\":false,\"set\":null}");
 }
 
 static void close_store(void) {
@@ -194,6 +198,7 @@ static void close_store(void) {
 
 // A training that took `seconds` an epoch and ended at an accuracy.
 static int tested = 100; // samples of each training
+static int beside = 1;   // trainings at a time
 
 static void put_training(const char *stack, int threads, int seed, double seconds, double accuracy,
                          double first_step) {
@@ -202,12 +207,13 @@ static void put_training(const char *stack, int threads, int seed, double second
              "{\"kind\":\"train\",\"model\":\"mnist_cnn\",\"stack\":\"%s\",\"device\":\"cpu\","
              "\"threads\":%d,\"batch\":64,\"data\":\"digits\",\"seed\":%d}",
              stack, threads, seed);
-    snprintf(results, sizeof results,
-             "{\"train_samples\":640,\"test_samples\":%d,\"size\":28,\"majority\":0.11,"
-             "\"epochs\":[{\"test_loss\":2.3,\"test_accuracy\":0.1},{\"train_loss\":0.5,"
-             "\"train_accuracy\":0.8,\"test_loss\":0.4,\"test_accuracy\":%g,\"train_s\":%g,"
-             "\"handover_s\":0.1}],\"steps\":[%g,2.0,1.5]}",
-             tested, accuracy, seconds, first_step);
+    snprintf(
+        results, sizeof results,
+        "{\"train_samples\":640,\"test_samples\":%d,\"size\":28,\"majority\":0.11,"
+        "\"beside\":%d,\"epochs\":[{\"test_loss\":2.3,\"test_accuracy\":0.1},{\"train_loss\":0.5,"
+        "\"train_accuracy\":0.8,\"test_loss\":0.4,\"test_accuracy\":%g,\"train_s\":%g,"
+        "\"handover_s\":0.1}],\"steps\":[%g,2.0,1.5]}",
+        tested, beside, accuracy, seconds, first_step);
     const plb_study_item_row row = {"train", keys, "ok", NULL, results};
     CHECK_OK(plb_store_put_item(store, run, &row));
 }
@@ -251,6 +257,30 @@ static void rows_come_back_in_order(void) {
     CHECK_FAILS(PLB_EMISSING, "run 99 is no study",
                 plb_store_find_study(store, 99, NULL, arena, &study));
     plb_arena_free(arena);
+    close_store();
+}
+
+// Of several processes that run one run, only one does an item.
+static void an_item_is_taken_once(void) {
+    const char keys[] = "{\"stack\":\"a\"}";
+    plb_study_item_row row = {"train", keys, "running", "- 1 1", NULL}; // a process that is gone
+    bool taken = false;
+    open_store();
+    CHECK_OK(plb_store_put_item(store, run, &row));
+    CHECK_OK(plb_store_take_item(store, run, "train", keys, &taken));
+    CHECK(taken);
+    CHECK_OK(plb_store_take_item(store, run, "train", keys, &taken));
+    CHECK(!taken); // we have it, and live
+    CHECK_OK(plb_store_take_item(store, run, "again", keys, &taken));
+    CHECK(taken); // another part's
+    row.outcome = "ok", row.reason = NULL;
+    CHECK_OK(plb_store_put_item(store, run, &row));
+    CHECK_OK(plb_store_take_item(store, run, "train", keys, &taken));
+    CHECK(!taken);
+    row.outcome = "left-out", row.reason = "interrupted after 1 of 2 epochs";
+    CHECK_OK(plb_store_put_item(store, run, &row));
+    CHECK_OK(plb_store_take_item(store, run, "train", keys, &taken));
+    CHECK(taken);
     close_store();
 }
 
@@ -328,6 +358,56 @@ static void few_seeds_leave_a_small_difference_open(void) {
     close_store();
 }
 
+// Of four epochs.
+static void put_epochs(const char *stack, const char *outcome, int epochs) {
+    char keys[300], results[800];
+    snprintf(keys, sizeof keys,
+             "{\"kind\":\"train\",\"model\":\"mnist_cnn\",\"stack\":\"%s\",\"device\":\"cpu\","
+             "\"threads\":1,\"batch\":64,\"data\":\"digits\",\"seed\":1}",
+             stack);
+    int n =
+        snprintf(results, sizeof results,
+                 "{\"train_samples\":640,\"test_samples\":100,\"majority\":0.11,\"epochs\":[{}");
+    for (int e = 1; e <= epochs; e++)
+        n += snprintf(results + n, sizeof results - (size_t)n,
+                      ",{\"test_accuracy\":%g,\"train_s\":1}", 0.5 + 0.1 * e);
+    snprintf(results + n, sizeof results - (size_t)n, "]}");
+    const char *reason = strcmp(outcome, "ok") ? "interrupted" : NULL;
+    const plb_study_item_row row = {"train", keys, outcome, reason, results};
+    CHECK_OK(plb_store_put_item(store, run, &row));
+}
+
+// What was cut off is compared where all have come to; what had hardly begun is not.
+static void trainings_that_were_cut_off_are_compared_where_all_are(void) {
+    open_store_with("{\"quick\":false,\"set\":\"parts.train.epochs=4\"}");
+    put_epochs("torch-eager", "left-out", 3), put_epochs("plumb-plan", "ok", 4);
+    put_epochs("libtorch", "left-out", 1);
+    char *said = page();
+    CHECK_PAGE("ends are those after epoch 3, the last one that all have");
+    CHECK_PAGE("after 3 epochs: torch-eager 80.0 % (80.0 to 80.0), plumb-plan 80.0 %");
+    CHECK_PAGE("1 of 3 items have numbers");
+    CHECK_SAY(!strstr(said, "libtorch, torch"), "%s", said);
+    plb_free(said);
+    close_store();
+}
+
+static void times_of_trainings_side_by_side_are_left_out(void) {
+    open_store();
+    beside = 3;
+    for (int threads = 1; threads <= 4; threads += 3) {
+        put_training("torch-eager", threads, 1, 8.25 / threads, 0.90, 2.3);
+        put_training("plumb-plan", threads, 1, 8.25 / threads, 0.90, 2.3);
+    }
+    beside = 1;
+    char *said = page();
+    CHECK_PAGE("Up to 3 trainings went on side by side");
+    CHECK_PAGE("**OPEN**: All threads beat one on the CPU");
+    CHECK_PAGE("90.0 %");
+    CHECK_SAY(!strstr(said, "8.25") && !strstr(said, "Time of one epoch"), "%s", said);
+    plb_free(said);
+    close_store();
+}
+
 // The machine may have been another one when a part came to the same cell again.
 static void cells_are_compared_within_their_part(void) {
     open_store();
@@ -402,6 +482,10 @@ static const check_test tests[] = {
     {"the_studies_that_come_along_are_right", the_studies_that_come_along_are_right},
     {"allocation_failures_are_told", allocation_failures_are_told},
     {"rows_come_back_in_order", rows_come_back_in_order},
+    {"an_item_is_taken_once", an_item_is_taken_once},
+    {"trainings_that_were_cut_off_are_compared_where_all_are",
+     trainings_that_were_cut_off_are_compared_where_all_are},
+    {"times_of_trainings_side_by_side_are_left_out", times_of_trainings_side_by_side_are_left_out},
     {"findings_follow_the_numbers", findings_follow_the_numbers},
     {"other_numbers_give_other_findings", other_numbers_give_other_findings},
     {"few_seeds_leave_a_small_difference_open", few_seeds_leave_a_small_difference_open},

@@ -3,6 +3,9 @@
 import json
 import os
 import pathlib
+import pty
+import signal
+import sqlite3
 import subprocess
 import tempfile
 
@@ -57,7 +60,6 @@ def outcomes(found):
 
 
 def results(folder, part):
-    import sqlite3
     with sqlite3.connect(f"{folder}/s.db") as store:
         return {(json.loads(keys)["stack"], json.loads(keys)["seed"]): json.loads(found)
                 for keys, found in store.execute(
@@ -118,6 +120,71 @@ def test_what_does_not_fit_is_left_out_and_resumed():
         assert "goes on with the options it began with: {" in done.stderr, done.stderr
         found = items(study(folder, *words, "--resume"))
         assert outcomes(found) == ["ok"] * 5, found
+
+
+def test_trainings_side_by_side():
+    with tempfile.TemporaryDirectory() as folder:
+        found = items(study(folder, "--json", "--jobs", "3"))
+        assert len(found) == 10 and outcomes(found).count("ok") == 8, found
+        for item in found:
+            marked = (item["results"] or {}).get("beside")
+            trained = item["keys"]["kind"] == "train" and item["outcome"] == "ok"
+            assert marked == (3 if trained else None), item
+        alone = items(study(folder, "--json"))  # another run, one by one
+        for item in alone:
+            if item["outcome"] == "ok" and item["keys"]["kind"] == "train":
+                other = next(i for i in found if i["keys"] == item["keys"])
+                assert item["results"]["steps"] == other["results"]["steps"], item["keys"]
+        page = pathlib.Path(folder, "s.html").read_text(encoding="utf-8")
+        assert "Time of one epoch" in page and "side by side" not in page
+        done = study(folder, "--join", "1", "--resume", status=2)
+        assert "--join goes with neither" in done.stderr, done.stderr
+        done = study(folder, "--join", "7", status=3)
+        assert "run 7 is no study" in done.stderr, done.stderr
+
+
+def interrupt_in_epoch(folder, number, *words):
+    """Runs the study on a terminal, and interrupts it when that epoch begins."""
+    environment = {**os.environ, "XDG_CACHE_HOME": f"{folder}/cache", "PLUMB_STACKS": "",
+                   "XDG_DATA_HOME": f"{folder}/data"}
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([PLUMB, "study", f"{folder}/small.yaml", "--no-lock", "--db",
+                           f"{folder}/s.db", "-o", f"{folder}/s.html", *words], env=environment,
+                          cwd=folder, stdout=subprocess.DEVNULL, stderr=theirs) as process:
+        os.close(theirs)
+        seen = b""
+        try:
+            while f"epoch {number} of".encode() not in seen:
+                seen += os.read(ours, 4096)
+            process.send_signal(signal.SIGINT)
+            while os.read(ours, 4096):
+                pass
+        except OSError:  # the terminal's other end was closed
+            pass
+        os.close(ours)
+    return process.returncode
+
+
+def test_what_is_cut_off_keeps_its_epochs():
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "small.yaml")
+        path.write_text(STUDY, encoding="utf-8")
+        for jobs in ("1", "2"):
+            words = ["--set", "parts.train.stacks=plumb-plan;parts.train.epochs=100000",
+                     "--jobs", jobs]
+            assert interrupt_in_epoch(folder, 3, *words) == 130
+            with sqlite3.connect(f"{folder}/s.db") as store:
+                rows = store.execute("SELECT outcome, reason, results FROM study_item WHERE run = "
+                                     "(SELECT max(run) FROM study)").fetchall()
+                states = store.execute("SELECT state FROM run").fetchall()
+            assert states[-1] == ("interrupted",), states
+            # The other one of two may not have come to its first epoch's end.
+            kept = [(reason, json.loads(found)) for _, reason, found in rows if found]
+            assert kept and all(row[0] in ("left-out", "running") for row in rows), rows
+            for reason, found in kept:
+                number = int(reason.split()[2])
+                assert reason == f"interrupted after {number} of 100000 epochs", reason
+                assert len(found["epochs"]) == number + 1 and len(found["steps"]) == 20, found
 
 
 OWN = """
