@@ -461,40 +461,29 @@ static void initialisation(const finder *f) {
     SAY(f, OPEN, "PyTorch initialises silently: fewer than two stacks trained here.");
 }
 
-// What two shares of `samples` test samples differ by, by chance alone, in one of twenty trials.
-static double chance(double share, double samples) {
-    return samples > 0 ? 2 * sqrt(2 * share * (1 - share) / samples) + 0.5 / samples : 1;
-}
-
-// What the accuracies of two stacks may differ by and still be the same: what their seeds differ
-// by, and at least what test samples do by chance.
-static double noise_of(const plb_pool *a, const plb_pool *b) {
-    plb_band x = plb_pool_epoch(a, -1, "test_accuracy"), y = plb_pool_epoch(b, -1, "test_accuracy");
-    double seeds = fmax(x.high - x.low, y.high - y.low);
-    return fmax(seeds, chance(x.mean, plb_result_number(a->first, "test_samples")));
-}
-
 static double last_accuracy(const plb_pool *pool) {
     return plb_pool_epoch(pool, -1, "test_accuracy").mean;
 }
 
 // One seed each does not tell what seeds differ by: a few points between them say nothing.
-static int accuracy_verdict(const plb_pool *torch, const plb_pool *ours) {
-    double less = last_accuracy(torch) - last_accuracy(ours);
-    if (less <= noise_of(torch, ours)) return REFUTED;
-    return less < 0.05 && torch->count + ours->count < 4 ? OPEN : REPRODUCED;
+static int accuracy_verdict(const plb_seed_spread *spread, const plb_pool *torch,
+                            const plb_pool *ours) {
+    const plb_agreement a = plb_pools_agreement(spread, torch, ours);
+    if (!a.apart || a.difference > 0) return REFUTED;
+    return a.difference > -0.05 && torch->count + ours->count < 4 ? OPEN : REPRODUCED;
 }
 
 // The end of every other stack, beside PyTorch's.
 static void say_other_accuracies(const finder *f, const plb_study_part *part, const plb_pool *pools,
                                  int count, const plb_pool *torch, const plb_pool *ours) {
+    const plb_seed_spread spread = plb_pools_spread(pools, count, torch->first->model);
     plb_strbuf ends = {0};
     int others = 0, apart = 0;
     for (int i = 0; i < count; i++) {
         const plb_pool *p = &pools[i];
         if (p == torch || p == ours || strcmp(p->first->model, torch->first->model) != 0) continue;
         plb_band band = plb_pool_epoch(p, -1, "test_accuracy");
-        bool away = fabs(band.mean - last_accuracy(torch)) > noise_of(torch, p);
+        bool away = plb_pools_agreement(&spread, torch, p).apart;
         plb_strbuf_printf(&ends, "%s%s %.1f %% (%.1f to %.1f, %d seed%s)%s", others ? ", " : "",
                           p->first->stack, 100 * band.mean, 100 * band.low, 100 * band.high,
                           p->count, p->count == 1 ? "" : "s", away ? " (!)" : "");
@@ -540,7 +529,8 @@ static void c_accuracy(const finder *f) {
             if (floor) ours = &pools[i];
         }
         if (!torch || !ours) continue;
-        int verdict = accuracy_verdict(torch, ours);
+        const plb_seed_spread spread = plb_pools_spread(pools, count, torch->first->model);
+        int verdict = accuracy_verdict(&spread, torch, ours);
         any = true, all_equal = all_equal && verdict == REFUTED;
         say_accuracy(f, part, torch, ours, verdict);
         say_other_accuracies(f, part, pools, count, torch, ours);

@@ -58,6 +58,20 @@ typedef struct plb_band {
 } plb_band;
 plb_band plb_pool_epoch(const plb_pool *pool, int e, const char *key);
 
+// ---- whether stacks train alike (agreement.c)
+typedef struct plb_seed_spread {
+    double seeds; // standard deviation over seeds of what a training ends at; NaN: one seed each
+    double dof;
+} plb_seed_spread;
+typedef struct plb_agreement {
+    double difference, allowed; // b's mean accuracy less a's; what may lie between the same
+    bool apart;
+} plb_agreement;
+// Of all pools of a part that train `model`.
+plb_seed_spread plb_pools_spread(const plb_pool *pools, int count, const char *model);
+plb_agreement plb_pools_agreement(const plb_seed_spread *spread, const plb_pool *a,
+                                  const plb_pool *b);
+
 // A part's title, with its stand-in where that was taken; lives as long as the results.
 const char *plb_part_title(const plb_results *results, const plb_study_part *part);
 // "plumb-plan", with device and threads where the part has several of them.

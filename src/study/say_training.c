@@ -151,6 +151,49 @@ static const plb_pool *base_of(const teller *t, int i) {
     return NULL;
 }
 
+static plb_table *agreement_table(teller *t) {
+    plb_table *table =
+        plb_section_table(t->section, name_of(t, "agreement"), "Whether stacks end alike");
+    plb_table_column(table, "stack", PLB_COLUMN_TEXT, PLB_UNIT_NONE);
+    plb_table_column(table, "against", PLB_COLUMN_TEXT, PLB_UNIT_NONE);
+    plb_table_column(table, "seeds", PLB_COLUMN_NUMBER, PLB_UNIT_COUNT);
+    plb_table_column(table, "test accuracy", PLB_COLUMN_NUMBER, PLB_UNIT_SHARE);
+    plb_table_column(table, "difference", PLB_COLUMN_NUMBER, PLB_UNIT_SHARE);
+    plb_table_column(table, "noise allows", PLB_COLUMN_NUMBER, PLB_UNIT_SHARE);
+    plb_table_column(table, "verdict", PLB_COLUMN_TEXT, PLB_UNIT_NONE);
+    return table;
+}
+
+// Every stack's end beside the first one's, where a stack has more than one seed.
+static void say_agreement(teller *t) {
+    plb_table *table = NULL;
+    plb_seed_spread spread = {NAN, 0};
+    for (int i = 1; i < t->count; i++) {
+        const plb_pool *base = base_of(t, i), *pool = &t->pools[i];
+        if (base) spread = plb_pools_spread(t->pools, t->count, base->first->model);
+        if (!base || !(spread.dof > 0)) continue;
+        const plb_agreement a = plb_pools_agreement(&spread, base, pool);
+        if (isnan(a.difference)) continue;
+        if (!table) table = agreement_table(t);
+        plb_table_text(table, "%s", label_of(t, pool));
+        plb_table_text(table, "%s", label_of(t, base));
+        plb_table_number(table, pool->count);
+        plb_table_number(table, plb_pool_epoch(pool, -1, "test_accuracy").mean);
+        plb_table_number(table, a.difference);
+        plb_table_number(table, a.allowed);
+        plb_table_badge(table, a.apart ? PLB_TONE_BAD : PLB_TONE_GOOD,
+                        a.apart ? "apart" : "within noise");
+    }
+    if (!table) return;
+    plb_section_say(
+        t->section,
+        "Noise is what seeds make of the mean accuracy after the last epoch: Student's "
+        "test at 95 %%, with the spread over seeds of all stacks as one (standard "
+        "deviation %.2f %%, %.0f degrees of freedom); and at least what chance makes of "
+        "so many test samples. One of twenty that are alike lies outside.",
+        100 * spread.seeds, spread.dof);
+}
+
 // ---------------------------------------------------------------------------- figures
 static void draw_times(teller *t) {
     size_t n = (size_t)t->count;
@@ -408,6 +451,7 @@ void plb_study_say_training(const plb_results *r, const plb_study_part *part, pl
                         "losses count, times would not, and are left out.",
                         t->beside);
     say_table(t);
+    say_agreement(t);
     if (timed && t->count > 1) draw_times(t);
     if (t->pools[0].last > 1) {
         if (timed) draw_curves(t, "test_accuracy", "Accuracy, test", PLB_UNIT_SHARE, true);

@@ -358,6 +358,28 @@ static void few_seeds_leave_a_small_difference_open(void) {
     close_store();
 }
 
+// Student's test with the spread of all stacks: 0.5 % over three seeds of three stacks, 6 degrees
+// of freedom, allows 2.447 x 0.005 x sqrt(2 / 3) = 1.0 %.
+static void noise_is_what_seeds_differ_by(void) {
+    open_store();
+    tested = 1000000; // chance in the samples stays below what seeds differ by
+    static const double off[3] = {-0.005, 0, 0.005};
+    for (int seed = 1; seed <= 3; seed++) {
+        put_training("torch-eager", 1, seed, 8, 0.900 + off[seed - 1], 2.3);
+        put_training("plumb-plan", 1, seed, 4, 0.891 + off[seed - 1], 2.3);
+        put_training("libtorch", 1, seed, 8, 0.889 + off[seed - 1], 2.3);
+    }
+    char *said = page();
+    CHECK_PAGE("| plumb-plan | torch-eager | 3 | 89.1 % | -0.900 % | 0.999 % | **within noise** |");
+    CHECK_PAGE("| libtorch | torch-eager | 3 | 88.9 % | -1.10 % | 0.999 % | **apart** |");
+    CHECK_PAGE("(standard deviation 0.50 %, 6 degrees of freedom)");
+    CHECK_PAGE("**REFUTED**: The C level trains to a poorer accuracy.");
+    CHECK_PAGE("libtorch 88.9 % (88.4 to 89.4, 3 seeds) (!)");
+    plb_free(said);
+    tested = 100;
+    close_store();
+}
+
 // Of four epochs.
 static void put_epochs(const char *stack, const char *outcome, int epochs) {
     char keys[300], results[800];
@@ -483,6 +505,7 @@ static const check_test tests[] = {
     {"allocation_failures_are_told", allocation_failures_are_told},
     {"rows_come_back_in_order", rows_come_back_in_order},
     {"an_item_is_taken_once", an_item_is_taken_once},
+    {"noise_is_what_seeds_differ_by", noise_is_what_seeds_differ_by},
     {"trainings_that_were_cut_off_are_compared_where_all_are",
      trainings_that_were_cut_off_are_compared_where_all_are},
     {"times_of_trainings_side_by_side_are_left_out", times_of_trainings_side_by_side_are_left_out},
