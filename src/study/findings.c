@@ -430,9 +430,10 @@ static void memory_crossover(const finder *f) {
             : "");
 }
 
-// Test losses before the first step, of all stacks that trained the part from its first seed.
+// Test losses before the first step, of all stacks that trained the part from its first seed; 0
+// where all of them are ours.
 static int first_losses(const finder *f, const plb_study_part *part, double *least, double *most) {
-    int count = 0;
+    int count = 0, others = 0;
     *least = INFINITY, *most = -INFINITY;
     for (size_t i = 0; i < f->r->count; i++) {
         const plb_result *item = &f->r->items[i];
@@ -440,8 +441,9 @@ static int first_losses(const finder *f, const plb_study_part *part, double *lea
             continue;
         double loss = plb_result_epoch(item, 0, "test_loss");
         *least = fmin(*least, loss), *most = fmax(*most, loss), count++;
+        others += strncmp(item->stack, "plumb-", 6) != 0;
     }
-    return count;
+    return others ? count : 0;
 }
 
 static void initialisation(const finder *f) {
@@ -458,7 +460,7 @@ static void initialisation(const finder *f) {
             count, plb_part_title(f->r, part), least, most);
         return;
     }
-    SAY(f, OPEN, "PyTorch initialises silently: fewer than two stacks trained here.");
+    SAY(f, OPEN, "PyTorch initialises silently: no stack of PyTorch's trained beside ours here.");
 }
 
 static double last_accuracy(const plb_pool *pool) {

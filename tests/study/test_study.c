@@ -10,40 +10,41 @@
 #include "check.h"
 #include "faults.h"
 
-static const char text[] = "name: tiny\n"
-                           "title: A tiny study\n"
-                           "findings: [c_accuracy, order_of_magnitude, cpu_threads, table1]\n"
-                           "parts:\n"
-                           "  - name: train\n"
-                           "    kind: train\n"
-                           "    models: mnist_cnn\n"
-                           "    data: digits\n"
-                           "    stand_in: shapes\n"
-                           "    stacks: [torch-eager, plumb-plan]\n"
-                           "    devices: cpu\n"
-                           "    threads: [1..4, all]\n"
-                           "    seeds: [1, 2]\n"
-                           "    batch: 64\n"
-                           "    lr: 0.05\n"
-                           "  - name: sizes\n"
-                           "    kind: sweep\n"
-                           "    models: resnet18\n"
-                           "    stacks: [torch-eager, plumb-plan]\n"
-                           "    devices: cpu\n"
-                           "    batch: 2\n"
-                           "    size: 8..32\n"
-                           "  - name: again\n"
-                           "    kind: sweep\n"
-                           "    models: resnet18\n"
-                           "    stacks: [torch-eager, plumb-plan]\n"
-                           "    devices: cpu\n"
-                           "    batch: 2\n"
-                           "    size: 8\n"
-                           "quick:\n"
-                           "  parts:\n"
-                           "    - name: train\n"
-                           "      seeds: 7\n"
-                           "      epochs: 3\n";
+static const char text[] =
+    "name: tiny\n"
+    "title: A tiny study\n"
+    "findings: [c_accuracy, order_of_magnitude, cpu_threads, table1, initialisation]\n"
+    "parts:\n"
+    "  - name: train\n"
+    "    kind: train\n"
+    "    models: mnist_cnn\n"
+    "    data: digits\n"
+    "    stand_in: shapes\n"
+    "    stacks: [torch-eager, plumb-plan]\n"
+    "    devices: cpu\n"
+    "    threads: [1..4, all]\n"
+    "    seeds: [1, 2]\n"
+    "    batch: 64\n"
+    "    lr: 0.05\n"
+    "  - name: sizes\n"
+    "    kind: sweep\n"
+    "    models: resnet18\n"
+    "    stacks: [torch-eager, plumb-plan]\n"
+    "    devices: cpu\n"
+    "    batch: 2\n"
+    "    size: 8..32\n"
+    "  - name: again\n"
+    "    kind: sweep\n"
+    "    models: resnet18\n"
+    "    stacks: [torch-eager, plumb-plan]\n"
+    "    devices: cpu\n"
+    "    batch: 2\n"
+    "    size: 8\n"
+    "quick:\n"
+    "  parts:\n"
+    "    - name: train\n"
+    "      seeds: 7\n"
+    "      epochs: 3\n";
 
 static plb_status parse(const char *yaml, const plb_spec_options *options, plb_study_spec *out) {
     static plb_arena *arena;
@@ -56,7 +57,7 @@ static void a_file_becomes_parts(void) {
     plb_study_spec spec;
     plb_spec_options options = {0};
     CHECK_OK(parse(text, &options, &spec));
-    CHECK(!strcmp(spec.name, "tiny") && spec.part_count == 3 && spec.findings.count == 4);
+    CHECK(!strcmp(spec.name, "tiny") && spec.part_count == 3 && spec.findings.count == 5);
     const plb_study_part *train = &spec.parts[0], *sizes = &spec.parts[1];
     CHECK(train->kind == PLB_PART_TRAIN && !strcmp(train->data, "digits") && train->epochs == 1);
     CHECK(train->threads.count == 4 && train->threads.value[2] == 4 &&
@@ -380,6 +381,20 @@ static void noise_is_what_seeds_differ_by(void) {
     close_store();
 }
 
+// That our stacks begin alike says nothing of PyTorch's weights.
+static void first_losses_are_of_other_stacks_too(void) {
+    open_store();
+    put_training("plumb-interp", 1, 1, 8, 0.9, 2.3), put_training("plumb-plan", 1, 1, 4, 0.9, 2.4);
+    char *said = page();
+    CHECK_PAGE("**OPEN**: PyTorch initialises silently");
+    plb_free(said);
+    put_training("torch-eager", 1, 1, 8, 0.9, 2.3);
+    said = page();
+    CHECK_PAGE("test losses of 3 trainings (train) lie between 2.300000 and 2.300000");
+    plb_free(said);
+    close_store();
+}
+
 // Of four epochs.
 static void put_epochs(const char *stack, const char *outcome, int epochs) {
     char keys[300], results[800];
@@ -506,6 +521,7 @@ static const check_test tests[] = {
     {"rows_come_back_in_order", rows_come_back_in_order},
     {"an_item_is_taken_once", an_item_is_taken_once},
     {"noise_is_what_seeds_differ_by", noise_is_what_seeds_differ_by},
+    {"first_losses_are_of_other_stacks_too", first_losses_are_of_other_stacks_too},
     {"trainings_that_were_cut_off_are_compared_where_all_are",
      trainings_that_were_cut_off_are_compared_where_all_are},
     {"times_of_trainings_side_by_side_are_left_out", times_of_trainings_side_by_side_are_left_out},
