@@ -109,12 +109,22 @@ static void say_machine(const plb_run_row *run, const plb_results *r, plb_docume
     plb_section_text(section, "its options", r->study.options);
 }
 
-static plb_status say_all(plb_store *store, const plb_results *r, plb_document *d) {
+static double others_of(const plb_run_row *run) {
+    json_error_t error;
+    json_t *facts = json_loads(run->fingerprint ? run->fingerprint : "{}", 0, &error);
+    const json_t *state = json_object_get(facts, "state");
+    double cpus = json_number_value(json_object_get(state, "others_cpus"));
+    json_decref(facts);
+    return cpus;
+}
+
+static plb_status say_all(plb_store *store, plb_results *r, plb_document *d) {
     plb_run_row *rows;
     size_t count;
     const plb_run_filter filter = {.id = r->study.run};
     PLB_TRY(plb_store_runs(store, &filter, r->arena, &rows, &count));
     if (!count) return plb_fail(PLB_EMISSING, "no run %lld", (long long)r->study.run);
+    r->others_cpus = others_of(&rows[0]);
     say_head(&rows[0], r, d);
     plb_study_say_findings(r, d);
     plb_report_say_machine(&rows[0], d);

@@ -23,6 +23,7 @@ typedef struct plb_results {
     plb_study_row study;
     plb_study_spec spec; // parsed anew from what the store holds
     bool quick;
+    double others_cpus; // processors that others kept busy when the run began; 0: none, or unknown
     plb_result *items;
     size_t count;
 } plb_results;

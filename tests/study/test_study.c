@@ -173,13 +173,15 @@ static void allocation_failures_are_told(void) {
 static plb_store *store;
 static int64_t run;
 
+static const char *fingerprint = "{}";
+
 static void open_store_with(const char *options) {
     char path[128];
     snprintf(path, sizeof path, "%s/plumb.db", fault_folder());
     const plb_store_new_run new = {.label = "study tiny",
                                    .command = "plumb study tiny",
                                    .machine = "{\"cpu\":\"a\"}",
-                                   .fingerprint = "{}"};
+                                   .fingerprint = fingerprint};
     CHECK_OK(plb_store_open(path, &store));
     CHECK_OK(plb_store_begin_run(store, &new, &run));
     CHECK_OK(plb_store_begin_study(store, run, "tiny", text, options));
@@ -395,6 +397,24 @@ static void first_losses_are_of_other_stacks_too(void) {
     close_store();
 }
 
+static void threads_are_refuted_on_an_idle_machine_alone(void) {
+    for (int busy = 0; busy < 2; busy++) {
+        fingerprint = busy ? "{\"state\":{\"others_cpus\":1.5}}" : "{}";
+        open_store();
+        put_training("torch-eager", 1, 1, 4, 0.9, 2.3),
+            put_training("torch-eager", 2, 1, 9, 0.9, 2.3);
+        char *said = page();
+        if (busy)
+            CHECK_PAGE("**OPEN**: All threads beat one on the CPU (stated: 1.63 times, threads");
+        else
+            CHECK_PAGE("**REFUTED**: All threads beat one on the CPU");
+        CHECK(busy == !!strstr(said, "others kept processors busy"));
+        plb_free(said);
+        close_store();
+    }
+    fingerprint = "{}";
+}
+
 // Of four epochs.
 static void put_epochs(const char *stack, const char *outcome, int epochs) {
     char keys[300], results[800];
@@ -522,6 +542,7 @@ static const check_test tests[] = {
     {"an_item_is_taken_once", an_item_is_taken_once},
     {"noise_is_what_seeds_differ_by", noise_is_what_seeds_differ_by},
     {"first_losses_are_of_other_stacks_too", first_losses_are_of_other_stacks_too},
+    {"threads_are_refuted_on_an_idle_machine_alone", threads_are_refuted_on_an_idle_machine_alone},
     {"trainings_that_were_cut_off_are_compared_where_all_are",
      trainings_that_were_cut_off_are_compared_where_all_are},
     {"times_of_trainings_side_by_side_are_left_out", times_of_trainings_side_by_side_are_left_out},
