@@ -21,12 +21,17 @@ static void fit_linear(plb_scale *s, const plb_figure_axis *axis, double least, 
     if (axis->zero || (least >= 0 && least < 0.4 * most)) least = fmin(least, 0);
     if (most <= 0 && axis->zero) most = 0;
     if (!(most > least)) most = least + (least != 0 ? fabs(least) * 0.1 : 1);
-    // Ticks are round numbers of the unit that they are shown in: of MiB, of minutes.
-    double unit = plb_unit_scale(axis->unit, fmax(fabs(least), fabs(most)), &suffix);
-    double step = round_up((most - least) / unit / about) * unit;
-    if (axis->unit == PLB_UNIT_COUNT && step < 1) step = 1;
-    s->low = floor(least / step + 1e-9) * step;
-    s->high = ceil(most / step - 1e-9) * step;
+    // Ticks are round numbers of the unit that they are shown in: of MiB, of minutes. The axis' end
+    // chooses it, which may lie where a larger one begins: 115 s end at 2 minutes.
+    double step = 0, end = fmax(fabs(least), fabs(most));
+    for (int pass = 0; pass < 2; pass++) {
+        double unit = plb_unit_scale(axis->unit, end, &suffix);
+        step = round_up((most - least) / unit / about) * unit;
+        if (axis->unit == PLB_UNIT_COUNT && step < 1) step = 1;
+        s->low = floor(least / step + 1e-9) * step;
+        s->high = ceil(most / step - 1e-9) * step;
+        end = fmax(fabs(s->low), fabs(s->high));
+    }
     s->ticks = 0;
     for (int i = 0; i < PLB_MOST_TICKS && s->low + i * step <= s->high + step / 2; i++)
         s->tick[s->ticks++] = fabs(s->low + i * step) < step / 1e6 ? 0 : s->low + i * step;

@@ -91,6 +91,11 @@ static void test_linear_axis(void) {
     const plb_figure_axis bytes = {.unit = PLB_UNIT_BYTES};
     plb_scale_fit(&s, &bytes, 0, 170 * 0x1p20, 5);
     CHECK_NEAR(s.tick[1], 50 * 0x1p20, 1);
+    // So are those of an axis that ends where a larger unit begins: half minutes, not thirds.
+    const plb_figure_axis seconds = {.unit = PLB_UNIT_SECONDS, .zero = true};
+    plb_scale_fit(&s, &seconds, 1, 115, 6);
+    CHECK_NEAR(s.high, 120, 1e-9);
+    CHECK_NEAR(s.tick[1], 30, 1e-9);
     // Values far from 0 do not drag it in.
     plb_scale_fit(&s, &axis, 9.0e6, 9.3e6, 5);
     CHECK(s.low >= 8.9e6 && s.low <= 9.0e6 && s.high >= 9.3e6);
