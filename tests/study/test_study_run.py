@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import signal
 import sqlite3
 import subprocess
@@ -154,7 +155,8 @@ def interrupt_in_epoch(folder, number, *words):
         os.close(theirs)
         seen = b""
         try:
-            while f"epoch {number} of".encode() not in seen:
+            # What is shown leaves out epochs that are over sooner than a line is drawn.
+            while not any(int(n) >= number for n in re.findall(rb"epoch (\d+) of", seen)):
                 seen += os.read(ours, 4096)
             process.send_signal(signal.SIGINT)
             while os.read(ours, 4096):
