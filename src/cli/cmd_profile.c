@@ -56,7 +56,7 @@ static const plb_flag flags[] = {
     {FLAG("record", STRING, record), .value = "all|PERCENT",
      .help = "all kernels (the default), or those of part of the time"},
     {FLAG("budget", DOUBLE, budget_percent), .value = "PERCENT", .low = 0, .high = 100,
-     .fallback = "0", .help = "of time that recording may cost, else in blocks; 0: any"},
+     .fallback = "0", .help = "of the time, for recording, else in blocks; 0: any"},
     {FLAG("takers", SWITCH, takers),
      .help = "which libraries take device memory, and what is left; CUPTI 13 and later"},
     {FLAG("bandwidth", SWITCH, bandwidth),
