@@ -54,8 +54,7 @@ plb_status plb_study_wait_helpers(plb_study *s) {
         pid_t ended = waitpid(*last, NULL, WNOHANG);
         if (ended == *last || (ended < 0 && errno == ECHILD)) s->helper_count--;
         if (ended) continue;
-        if (s->options.interrupted && s->options.interrupted(s->options.context))
-            return plb_fail(PLB_ECANCELLED, "interrupted");
+        PLB_TRY(plb_study_go_on(s));
         usleep(50000);
     }
     return PLB_OK;

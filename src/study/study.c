@@ -231,6 +231,11 @@ static bool left_out(plb_study *s, plb_study_item *item) {
 }
 
 // ---------------------------------------------------------------------------- running
+plb_status plb_study_go_on(const plb_study *s) {
+    const bool stop = s->options.interrupted && s->options.interrupted(s->options.context);
+    return stop ? plb_fail(PLB_ECANCELLED, "interrupted") : PLB_OK;
+}
+
 static plb_status close_results(plb_json *results, const char **out) {
     plb_json_end(results);
     *out = results->text.text;
@@ -286,8 +291,7 @@ static plb_status run_items(plb_study *s) {
     for (size_t i = 0; i < s->count; i++) {
         plb_study_item *item = &s->items[i];
         if (item->outcome) continue;
-        if (s->options.interrupted && s->options.interrupted(s->options.context))
-            return plb_fail(PLB_ECANCELLED, "interrupted");
+        PLB_TRY(plb_study_go_on(s));
         if (left_out(s, item))
             PLB_TRY(end_item(s, item, "left-out", NULL));
         else
@@ -304,8 +308,7 @@ static plb_status run_taken(plb_study *s) {
         if (item->part->kind != PLB_PART_TRAIN) continue;
         PLB_TRY(take_over(s));
         if (item->outcome || left_out(s, item)) continue;
-        if (s->options.interrupted && s->options.interrupted(s->options.context))
-            return plb_fail(PLB_ECANCELLED, "interrupted");
+        PLB_TRY(plb_study_go_on(s));
         PLB_TRY(plb_store_take_item(s->store, s->run_id, item->part->name, item->keys, &taken));
         if (taken) PLB_TRY(run_item(s, item));
     }

@@ -91,6 +91,8 @@ PLB_MUST_USE plb_status plb_study_add_facts(plb_study *s, plb_json *results);
 PLB_MUST_USE plb_status plb_study_train(plb_study *s, plb_study_item *item, plb_json *results);
 PLB_MUST_USE plb_status plb_study_sweep(plb_study *s, const plb_study_item *item,
                                         plb_json *results);
+// PLB_ECANCELLED once the run is to end.
+PLB_MUST_USE plb_status plb_study_go_on(const plb_study *s);
 void plb_study_tell(plb_study *s, const plb_study_item *item, const char *text);
 
 // ---- data
