@@ -11,7 +11,8 @@
 
 static const int64_t every_ns = 1000000000;
 static const double busy_cpus = 0.05, coarse_cpus = 0.02; // ticks of 10 ms are read in a second
-static const double slow = 1.3; // a copy of a quiet machine varies by less
+static const int64_t pace_every_ns = 4000000000;
+static const double slow = 2; // times the best: the worst of sixty on an idle machine was 1.8
 
 // Processor time of all programs since boot, what a hypervisor took aside; -1: unknown.
 static int64_t machine_busy_ns(void) {
@@ -36,8 +37,13 @@ uint32_t plb_disturbance_look(plb_disturbance *d) {
                            .busy_ns = machine_busy_ns(),
                            .own_ns = plb_usage_cpu_ns(getpid()),
                            .quota_throttled = state.quota_throttled,
-                           .pace = before.pace};
-    d->slowdown = plb_pace_look(&d->pace);
+                           .pace = before.pace,
+                           .paced_ns = before.paced_ns,
+                           .slowdown = before.slowdown};
+    if (!d->paced_ns || now - d->paced_ns >= pace_every_ns) {
+        d->slowdown = plb_pace_look(&d->pace);
+        d->paced_ns = now;
+    }
     if (d->slowdown > slow) d->marks |= PLB_MARK_SLOW;
     const int64_t own = d->own_ns - before.own_ns;
     // Workers that ended since take their time with them: then nothing can be told of others.

@@ -18,8 +18,9 @@ typedef struct plb_disturbance {
     int64_t quota_throttled; // times that the control group's quota stopped us
     uint32_t marks;          // PLB_MARK_…, of now
     double others_cpus;      // processors that others kept busy in the last second
-    plb_pace pace;
-    double slowdown; // of a copy of memory against the best of this run; 0: unknown
+    plb_pace pace;           // looked at every four seconds
+    int64_t paced_ns;        // when; 0: never
+    double slowdown;         // of a copy of memory against the best of this run; 0: unknown
 } plb_disturbance;
 
 // Looks if it is time to; the marks of now.

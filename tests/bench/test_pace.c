@@ -47,11 +47,14 @@ static void test_neighbours(void) {
 // What a look finds marks the blocks that follow: a best that no machine reaches makes all slow.
 static void test_mark(void) {
     plb_disturbance d = {0};
-    CHECK(!(plb_disturbance_look(&d) & PLB_MARK_SLOW) || d.slowdown > 1);
-    d.looked_ns = 0; // as if a second had gone by
+    CHECK(!(plb_disturbance_look(&d) & PLB_MARK_SLOW)); // the first is its own best
+    CHECK(d.slowdown == 1);
+    d.looked_ns = d.paced_ns = 1; // as if seconds had gone by
     d.pace.best_ns = 1;
     CHECK(plb_disturbance_look(&d) & PLB_MARK_SLOW);
     CHECK(d.slowdown > 1000);
+    d.looked_ns = 1; // a second later, before the next copy
+    CHECK(plb_disturbance_look(&d) & PLB_MARK_SLOW);
     plb_disturbance_free(&d);
 }
 
