@@ -191,9 +191,8 @@ static plb_status fail_ended(plb_client *c) {
         starved ? ", probably for lack of memory" : "", line[0] ? "; its log ends: " : "", line);
 }
 
-plb_status plb_client_look(plb_client *c) {
-    plb_process_look(&c->process);
-    if (c->process.ended) return fail_ended(c);
+static plb_status watch(plb_client *c) {
+    c->looked_ns = plb_now_ns();
     if (c->options.interrupted && c->options.interrupted(c->options.context)) {
         plb_process_stop(&c->process);
         return plb_fail(PLB_ECANCELLED, "interrupted");
@@ -207,6 +206,16 @@ plb_status plb_client_look(plb_client *c) {
                            "the worker had %" PRId64 " MiB resident, allowed are %" PRId64
                            " MiB (--memory-limit)",
                            rss >> 20, c->options.memory_limit_bytes >> 20);
+}
+
+// Of a worker whose answers are never waited for that long.
+static plb_status watch_now_and_then(plb_client *c) {
+    return plb_now_ns() - c->looked_ns < (int64_t)LOOK_MS * 1000000 ? PLB_OK : watch(c);
+}
+
+plb_status plb_client_look(plb_client *c) {
+    plb_process_look(&c->process);
+    return c->process.ended ? fail_ended(c) : watch(c);
 }
 
 // The worker has closed its end: give it a moment to end, so that we can say how.
@@ -337,7 +346,8 @@ static plb_status begin_asking(plb_client *c, json_t *request, double limit_s,
     }
     const char *name = json_string_value(json_object_get(request, "type"));
     snprintf(out->type, sizeof out->type, "%s", name ? name : "?");
-    plb_status status = send_request(c, request, limit_s);
+    plb_status status = watch_now_and_then(c);
+    if (!status) status = send_request(c, request, limit_s);
     json_decref(request);
     return status;
 }

@@ -45,6 +45,7 @@ typedef struct plb_client {
     int64_t next_id;
     int64_t peak_rss_bytes;        // as seen from outside, of the worker with its children
     int64_t asked_ns, answered_ns; // of the last request
+    int64_t looked_ns;             // when memory and the user's wish were last looked at
     plb_client_question asking;    // hello, until it is answered
     json_t *hello;                 // its answer
     plb_failure failure;
@@ -65,7 +66,7 @@ PLB_API plb_client plb_client_absent(const plb_stack *stack, json_t *hello);
 PLB_API PLB_MUST_USE plb_status plb_client_ask(plb_client *client, json_t *request, double limit_s,
                                                const char *expected, json_t **answer);
 // Everything but an answer: has the worker ended, has it taken too much memory, does the user want
-// to stop? Asking looks too, while it waits.
+// to stop? Asking looks too, twenty times a second.
 PLB_API PLB_MUST_USE plb_status plb_client_look(plb_client *client);
 // Says bye, if that is still possible, and ends everything. Zeroed and stopped clients are legal.
 PLB_API void plb_client_stop(plb_client *client);

@@ -120,7 +120,6 @@ static plb_status stream_epoch(training *t, bool train, bool profile, pass *out,
     PLB_TRY(plb_client_ask(&t->s->client, request, BATCH_LIMIT_S, "ok", NULL));
     for (int64_t i = 0; i < batches; i++) {
         plb_batch batch;
-        PLB_TRY(plb_study_go_on(t->s)); // answers that come at once leave no other chance to ask
         PLB_TRY(plb_loader_next(loader, &batch));
         PLB_TRY(stream_batch(t, &batch, train, out));
     }
