@@ -110,9 +110,8 @@ typedef struct job {
     plb_sampled sampled;
 } job;
 
-// 1 to 100, 100 for "all", 0 for what --budget says.
 static int64_t record_percent(const profile_flags *f) {
-    return !f->record ? 0 : strcmp(f->record, "all") == 0 ? 100 : atoi(f->record);
+    return !f->record || strcmp(f->record, "all") == 0 ? 100 : atoi(f->record);
 }
 
 static plb_status check_record(const profile_flags *f) {
@@ -132,8 +131,7 @@ static bool is_windowed(const profile_flags *f) {
 }
 
 static bool alternates(const profile_flags *f) {
-    const int64_t percent = record_percent(f);
-    return f->cost || (percent && percent < 100);
+    return f->cost || record_percent(f) < 100;
 }
 
 // Who asks for each call, each range or a stretch of the time has it whole.
@@ -150,7 +148,7 @@ static plb_status check_budget(const profile_flags *f) {
 // Between two blocks; as long as one where cost alone is asked for.
 static int64_t rest_ms(const profile_flags *f) {
     const int64_t percent = record_percent(f);
-    if (!percent || percent == 100) return f->block_ms;
+    if (percent == 100) return f->block_ms;
     return (f->block_ms * (100 - percent) + percent - 1) / percent;
 }
 
@@ -330,9 +328,9 @@ static plb_status run_case(plb_call *call) {
                                         .dim = f->dim,
                                         .timeout = 900,
                                         .proof_time = 60};
-    if (f->api || f->ranges || f->cost || f->record || f->trace || f->save || f->counters ||
-        f->output || f->db || f->label || f->host_only || f->bandwidth || f->takers ||
-        is_windowed(f))
+    if (f->api || f->ranges || f->cost || f->record || f->budget_percent > 0 || f->trace ||
+        f->save || f->counters || f->output || f->db || f->label || f->host_only || f->bandwidth ||
+        f->takers || is_windowed(f))
         return plb_fail(PLB_EINVAL, "--stack: a case of our own is looked at while it is steady; "
                                     "flags of a command's window and files do not apply");
     if (call->operand_count != 1)
