@@ -3,7 +3,7 @@
 # src/probe that runs there, with libc alone and one name to be seen from outside.
 file(GLOB PLB_PROBE_SOURCES CONFIGURE_DEPENDS src/base/core/*.c)
 foreach(name blocks breakdown buffers counted cupti device_facts governor inject mapped mark_name
-             nvtx range_profiler ranges recording spool sum takers tally timeline trace)
+             nvtx options range_profiler ranges recording spool sum takers tally timeline trace)
   list(APPEND PLB_PROBE_SOURCES src/probe/${name}.c)
 endforeach()
 add_library(plumb_probe SHARED ${PLB_PROBE_SOURCES})

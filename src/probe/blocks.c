@@ -33,10 +33,7 @@ void plb_blocks_free(plb_blocks *b) {
 
 static plb_busy busy_of(const plb_record *r) {
     if (r->kind == PLB_RECORD_SET) return PLB_BUSY_MEMSET;
-    if (r->kind != PLB_RECORD_COPY) return PLB_BUSY_KERNEL;
-    return r->copy == PLB_COPY_IN    ? PLB_BUSY_COPY_IN
-           : r->copy == PLB_COPY_OUT ? PLB_BUSY_COPY_OUT
-                                     : PLB_BUSY_COPY_INSIDE;
+    return r->kind == PLB_RECORD_COPY ? plb_busy_of_copy(r->copy) : PLB_BUSY_KERNEL;
 }
 
 // Ends and numbers of the first and last kernel; those of graphs have no number of their own.

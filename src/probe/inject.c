@@ -29,6 +29,7 @@
 #include "probe/governor.h"
 #include "probe/mark_name.h"
 #include "probe/nvtx.h"
+#include "probe/options.h"
 #include "probe/range_profiler.h"
 #include "probe/ranges.h"
 #include "probe/recording.h"
@@ -44,33 +45,24 @@ enum {
     BEHIND_MS = 30, // that the device may be behind the host with what was recorded last
 };
 
-typedef struct probe_options {
-    char folder[PATH_MAX];
-    char cupti[PATH_MAX];
-    bool all_calls, ranges, whole_graphs, follow_program, follow_file, cost, sources;
-    int64_t trace_bytes, delay_ms, limit_ms, block_ms, rest_ms;
-    int64_t budget_ppm; // of the time that recording may cost; 0: as much as it takes
-    uint32_t counters;  // bits of plb_counted_total; then nothing else is recorded
-} probe_options;
-
 static struct {
     atomic_bool armed;    // records are wanted; false in a forked child
     pthread_mutex_t lock; // over the sums; never held across a call into CUPTI
-    probe_options options;
+    plb_probe_options options;
     plb_cupti cupti;
     plb_recording recording;
     plb_spool *spool;
     plb_sum *sum;
-    plb_ranges *ranges;    // NULL: none were asked for
-    plb_takers *takers;    // NULL: the same
-    plb_trace *trace;      // NULL: the same
-    plb_counted *counted;  // NULL: the same
-    uint32_t devices_told; // bit i: facts of device i are in the spool
-    plb_blocks *blocks;    // what is being recorded, when that alternates or may
-    plb_governor governor; // when `governed`
-    bool governed,
-        leaves;       // there is a budget that is kept; CUPTI leaves the process between blocks
-    atomic_bool away; // it has left
+    plb_ranges *ranges;      // NULL: none were asked for
+    plb_takers *takers;      // NULL: the same
+    plb_trace *trace;        // NULL: the same
+    plb_counted *counted;    // NULL: the same
+    uint32_t devices_told;   // bit i: facts of device i are in the spool
+    plb_blocks *blocks;      // what is being recorded, when that alternates or may
+    plb_governor governor;   // when `governed`
+    bool governed;           // there is a budget that is kept
+    bool leaves;             // CUPTI leaves the process between blocks
+    atomic_bool away;        // it has left
     pthread_mutex_t turning; // while it comes or goes
     int64_t kernels;         // records of them that came in
     plb_gap window;          // of the block, on CUPTI's clock
@@ -83,36 +75,6 @@ static struct {
 } probe = {.lock = PTHREAD_MUTEX_INITIALIZER,
            .wake_lock = PTHREAD_MUTEX_INITIALIZER,
            .turning = PTHREAD_MUTEX_INITIALIZER};
-
-static void read_word(probe_options *o, const char *word) {
-    if (strcmp(word, "calls") == 0) o->all_calls = true;
-    if (strcmp(word, "ranges") == 0) o->ranges = true;
-    if (strcmp(word, "graphs") == 0) o->whole_graphs = true;
-    if (strcmp(word, "program") == 0) o->follow_program = true;
-    if (strcmp(word, "file") == 0) o->follow_file = true;
-    if (strcmp(word, "sources") == 0) o->sources = true;
-    if (strncmp(word, "cost=", 5) == 0) o->cost = true, o->block_ms = atoll(word + 5);
-    if (strncmp(word, "rest=", 5) == 0) o->rest_ms = atoll(word + 5);
-    if (strncmp(word, "budget=", 7) == 0) o->budget_ppm = atoll(word + 7);
-    if (strncmp(word, "trace=", 6) == 0) o->trace_bytes = atoll(word + 6);
-    if (strncmp(word, "delay=", 6) == 0) o->delay_ms = atoll(word + 6);
-    if (strncmp(word, "limit=", 6) == 0) o->limit_ms = atoll(word + 6);
-    if (strncmp(word, "counters=", 9) == 0) o->counters = (uint32_t)atoll(word + 9);
-}
-
-// The variable's words, separated by commas: calls, ranges, graphs, program, file, sources,
-// cost=MS, rest=MS (between two blocks; else as long as one), budget=PPM, trace=BYTES, delay=MS,
-// limit=MS, counters=BITS.
-static void read_options(probe_options *options) {
-    const char *folder = getenv("PLUMB_PROBE_DIR"), *cupti = getenv("PLUMB_PROBE_CUPTI");
-    const char *words = getenv("PLUMB_PROBE_OPTIONS");
-    char copy[256], *rest = copy, *word;
-    *options = (probe_options){0};
-    if (folder) snprintf(options->folder, sizeof options->folder, "%s", folder);
-    if (cupti) snprintf(options->cupti, sizeof options->cupti, "%s", cupti);
-    snprintf(copy, sizeof copy, "%s", words ? words : "");
-    while ((word = strtok_r(rest, ",", &rest))) read_word(options, word);
-}
 
 static void step_aside(const char *reason) {
     atomic_store(&probe.armed, false);
@@ -197,7 +159,7 @@ static void on_end(uint64_t id) {
 
 // ---------------------------------------------------------------------------- CUPTI's records
 static bool is_windowed(void) {
-    const probe_options *o = &probe.options;
+    const plb_probe_options *o = &probe.options;
     return o->follow_program || o->follow_file || o->delay_ms || o->limit_ms;
 }
 
@@ -408,7 +370,7 @@ static void mind_budget(void) {
 
 // Where the window opens or closes while the thread sleeps.
 static void mind_window(int64_t now_ns) {
-    const probe_options *o = &probe.options;
+    const plb_probe_options *o = &probe.options;
     int64_t passed_ms = (now_ns - probe.armed_ns) / 1000000;
     if (o->limit_ms && passed_ms >= o->delay_ms + o->limit_ms)
         plb_recording_switch(&probe.recording, false);
@@ -438,7 +400,7 @@ static void mind_file(void) {
 }
 
 static int64_t next_wake_ms(int64_t now_ns) {
-    const probe_options *o = &probe.options;
+    const plb_probe_options *o = &probe.options;
     int64_t passed_ms = (now_ns - probe.armed_ns) / 1000000, wait_ms = SETTLE_MS;
     const int64_t edges[] = {o->delay_ms, o->limit_ms ? o->delay_ms + o->limit_ms : 0};
     if (o->cost)
@@ -530,7 +492,7 @@ static void read_clocks(plb_spool *spool) {
 }
 
 static plb_status begin_recording(void) {
-    const probe_options *o = &probe.options;
+    const plb_probe_options *o = &probe.options;
     int code = probe.cupti.register_callbacks(on_request, on_complete);
     if (code)
         return plb_fail(PLB_EMISSING, "cuptiActivityRegisterCallbacks: error %d of CUPTI", code);
@@ -584,7 +546,7 @@ static plb_status arm(void) {
 PLB_API int InitializeInjection(void) {
     static atomic_bool called;
     if (atomic_exchange(&called, true)) return 1;
-    read_options(&probe.options);
+    plb_probe_read_options(&probe.options);
     if (!probe.options.folder[0]) return 1;
     plb_status status = create_files();
     if (!probe.spool) return 1; // no room to say anything

@@ -123,7 +123,7 @@ static void add_copy(plb_spool_device *device, const plb_record *r) {
     row->total_ns += r->end_ns - r->start_ns;
 }
 
-static plb_busy busy_of_copy(plb_copy copy) {
+plb_busy plb_busy_of_copy(plb_copy copy) {
     switch (copy) {
     case PLB_COPY_IN: return PLB_BUSY_COPY_IN;
     case PLB_COPY_OUT: return PLB_BUSY_COPY_OUT;
@@ -151,7 +151,7 @@ static uint32_t add_device_work(plb_sum *sum, const plb_record *r) {
         if (communicates(r->name)) busy = PLB_BUSY_COMMUNICATION;
         name = add_kernel(sum, device, r);
     } else if (r->kind == PLB_RECORD_COPY) {
-        busy = busy_of_copy(r->copy);
+        busy = plb_busy_of_copy(r->copy);
         add_copy(device, r);
     } else if (r->kind == PLB_RECORD_SET) {
         busy = PLB_BUSY_MEMSET;

@@ -39,6 +39,7 @@ plb_sum *plb_sum_new(plb_spool *spool);
 void plb_sum_free(plb_sum *sum);
 // Returns where in the spool's names the record's name is; 0 when it has none.
 uint32_t plb_sum_record(plb_sum *sum, const plb_record *record);
+plb_busy plb_busy_of_copy(plb_copy copy);
 // Kernels are recorded again from `at_ns` on.
 void plb_sum_resume(plb_sum *sum, int64_t at_ns);
 // Brings the shares of time up to date: but for the last lag, or with `all` to the end.
