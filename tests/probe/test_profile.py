@@ -14,24 +14,8 @@ import sys
 import tempfile
 import time
 
-PLUMB = os.environ.get("PLUMB", "build/plumb")
-GUEST = str(pathlib.Path(os.environ.get("PLUMB_BUILD", "build")) / "tests/guest")
-ENVIRONMENT = dict(os.environ, LC_ALL="C")
-
-
-def profile(scenario, *flags, command=None, code=0, **environment):
-    """The profile as JSON, and what the program itself printed."""
-    with tempfile.NamedTemporaryFile(suffix=".json") as report:
-        done = subprocess.run(
-            [PLUMB, "profile", "--json", "--output", report.name, *flags, "--",
-             *(command or [GUEST, scenario])],
-            env=dict(ENVIRONMENT, **environment), capture_output=True, text=True, timeout=120)
-        assert done.returncode == code, (done.returncode, done.stderr)
-        return json.load(open(report.name)), done
-
-
-def near(found, expected):
-    assert abs(found - expected) < 1e-9, (found, expected)
+sys.dont_write_bytecode = True
+from probed import ENVIRONMENT, GUEST, PLUMB, near, profile, run  # noqa: E402
 
 
 def test_known_times():
@@ -233,118 +217,6 @@ def test_another_profiler_may_come_later():
     assert [k["name"] for k in found["devices"][0]["kernels"]] == ["ours"]
     assert found["probes"][0]["state"] == "aside"
     assert "another profiler" in found["incomplete_reason"]
-
-
-def check_estimate(device, cost):
-    """Kernels of 1 us, as many as the driver numbered."""
-    e = device["estimate"]
-    assert e["from"] == "launches" and e["blocks"] >= 6, e
-    assert .25 < e["recorded_launches"] / e["launches"] < .5, e
-    assert device["launches"] == e["recorded_launches"], (device["launches"], e)
-    assert abs(e["active"] * e["span_ms"] - e["launches"] * .001) < .02 * e["launches"] * .001, e
-    assert e["active_low"] <= e["active"] <= e["active_high"] and e["move"] == 0, e
-    assert abs(e["active"] + e["idle"] - 1) < 1e-9
-    assert device["estimated"] and (device["active"], device["idle"]) == (e["active"], e["idle"])
-    # Time between blocks is no time in which the device idled.
-    assert device["recorded"] < .5 and .25 < device["recorded"], device["recorded"]
-    assert sum(device["idle_ms"].values()) < .5 * device["span_ms"], device["idle_ms"]
-    assert cost["in_all"] == cost["recorded"] * cost["share"] and .3 < cost["recorded"] < .6, cost
-
-
-def test_the_cost_of_recording():
-    """Of a program that says it is slower by a quarter of its own time while recorded (the machine
-    adds to both), with kernels of 1 us, of which two fifths of the time are recorded: by a CUPTI
-    that leaves between blocks, and by one that cannot."""
-    assert profile("known", "--cost")[0]["overhead"] is None
-    for version in ("130001", "120600"):
-        with tempfile.TemporaryDirectory() as folder:
-            kept = os.path.join(folder, "kept")
-            found, _ = profile("blocks", "--cost", "--record", "40", "--cost-block", "50",
-                               "--save", kept, FAKE_CUPTI_VERSION=version)
-            text = subprocess.run([PLUMB, "trace", kept], capture_output=True, text=True,
-                                  check=True)
-        cost = found["overhead"]
-        assert cost["blocks"] >= 6 and cost["low"] <= cost["share"] <= cost["high"], cost
-        assert 0.05 < cost["share"] < 0.40, cost
-        device, = found["devices"]
-        check_estimate(device, cost)
-        assert found["probes"][0]["calls_in_part"] == (version == "130001"), found["probes"]
-        assert "ESTIMATED from " in text.stdout and "+- %" in text.stdout, text.stdout
-    assert profile("known")[0]["devices"][0]["estimate"] is None
-
-
-def test_what_records_are_asked_for():
-    for flags, word in ((["--record", "50", "--range", "profiler-api"], "--record"),
-                        (["--record", "0"], "found '0'"), (["--record", "some"], "found 'some'"),
-                        (["--budget", "-1"], "--budget"),
-                        (["--budget", "1", "--api"], "without --record")):
-        done = subprocess.run([PLUMB, "profile", *flags, "--", "true"], capture_output=True,
-                              text=True, env=ENVIRONMENT, check=False)
-        assert done.returncode == 2 and word in done.stderr, done
-
-
-def within(estimate, truth, name):
-    """In the interval, or as far beyond it as one in a thousand is."""
-    low, high, middle = (estimate[name + end] for end in ("_low", "_high", ""))
-    assert abs(truth - middle) <= 1.7 * (high - low) / 2 + 1e-6 * truth, (name, truth, estimate)
-
-
-def test_recording_keeps_to_its_budget():
-    """60,000 launches a second cost more than 4 % of the time: after the first the rest is recorded
-    in blocks, and what is told of the whole is what the program says it did."""
-    found, done = profile("rapid=8", "--budget", "4")
-    said = json.loads(done.stdout)
-    probe, = found["probes"]
-    assert probe["in_part"] and probe["calls_in_part"] and probe["budget_kept"], probe
-    assert probe["budget"] == .04 and found["complete"], found["incomplete_reason"]
-    device, = found["devices"]
-    e = device["estimate"]
-    assert device["estimated"] and e["from"] == "launches" and e["blocks"] >= 4, e
-    assert .05 < device["recorded"] < .6, device["recorded"]
-    launches = said["third"] + said["others"]
-    # But for what came after the last block.
-    seen = launches * (device["span_ms"] - 1000) / 8000
-    assert abs(e["launches"] - seen) < .02 * seen, (e, seen)
-    of = {k["name"]: k for k in device["kernels"]}
-    within(of["third"]["estimate"], e["launches"] / 3, "calls")
-    within(of["others"]["estimate"], e["launches"] * 2 / 3, "calls")
-    within(of["third"]["estimate"], e["launches"] / 3 * .01, "total_ms")
-    active = e["launches"] * .006 / e["span_ms"]
-    assert abs(device["active"] - active) < .02, (device["active"], active)
-    classes = sum(c["estimate"]["calls"] for c in found["classes"])
-    assert abs(classes - e["launches"]) < 1e-6 * launches, (classes, e)
-    # What is cheap is recorded whole, and everything where that is asked for.
-    for flags, scenario in ((["--budget", "4"], "blocks"), (["--record", "all"], "rapid=2"),
-                            ([], "rapid=2")):
-        found, done = profile(scenario, *flags)
-        assert not found["probes"][0]["in_part"], (flags, found["probes"])
-        assert found["devices"][0]["recorded"] == 1 and not found["devices"][0]["estimated"]
-    said = json.loads(done.stdout)
-    assert found["devices"][0]["launches"] == said["third"] + said["others"]
-
-
-def test_an_old_cupti_records_everything():
-    found, done = profile("rapid=2", "--budget", "1", FAKE_CUPTI_VERSION="120600")
-    probe, = found["probes"]
-    assert not probe["in_part"] and not probe["budget_kept"], probe
-    said = json.loads(done.stdout)
-    assert found["devices"][0]["launches"] == said["third"] + said["others"] and found["complete"]
-
-
-def test_who_cannot_be_left_is_recorded_on():
-    """Another subscriber keeps CUPTI from leaving: from then on everything is recorded."""
-    found, done = profile("rapid=3", "--budget", "1", GUEST_SUBSCRIBES="1")
-    probe, = found["probes"]
-    assert not probe["budget_kept"] and found["complete"], probe
-    said = json.loads(done.stdout)
-    assert found["devices"][0]["launches"] > .8 * (said["third"] + said["others"])
-
-
-def test_another_profiler_may_come_while_it_is_away():
-    found, _ = profile("away=3", "--budget", "1")
-    assert found["probes"][0]["state"] == "aside", found["probes"]
-    assert "another profiler" in found["incomplete_reason"]
-    assert found["devices"][0]["launches"] > 10000, found["devices"]
 
 
 def test_a_million_records_from_four_threads():
@@ -569,6 +441,7 @@ def test_bad_use():
             ([], 2, "COMMAND"),
             (["--", "/nonexistent/program"], 2, "No such file"),
             (["--sort", "size", "--", "true"], 2, "total"),
+            (["mnist_cnn", "--stack", "plumb-plan", "--budget", "1"], 2, "--stack: "),
             (["--classes", "/nonexistent", "--", "true"], 2, "/nonexistent"),
             (["--output", "/nonexistent/a", "--", "true"], 2, "/nonexistent/a")):
         done = subprocess.run([PLUMB, "profile", *arguments], env=ENVIRONMENT, capture_output=True,
@@ -672,22 +545,4 @@ def test_killed_at_any_moment():
             assert abs(shares - (device["span_ms"] > 0)) < 1e-9, (shares, device["span_ms"])
 
 
-def main():
-    passed = failed = 0
-    for name, test in sorted(globals().items()):
-        if not name.startswith("test_"):
-            continue
-        begin = time.monotonic()
-        try:
-            test()
-            passed += 1
-        except Exception as error:  # noqa: BLE001 (one test must not stop the others)
-            failed += 1
-            print(f"FAILED {name}: {type(error).__name__}: {error}", file=sys.stderr)
-        if time.monotonic() - begin > 5:
-            print(f"{name} took {time.monotonic() - begin:.1f} s")
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return failed != 0
-
-
-sys.exit(main())
+sys.exit(run(dict(globals())))
