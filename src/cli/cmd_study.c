@@ -20,7 +20,7 @@
 #include "study/document.h"
 #include "study/study.h"
 
-enum { MAX_JOBS = 64, HELPER_WORDS = 24 };
+enum { HELPER_WORDS = 24 };
 
 typedef struct study_flags {
     const char *set, *device, *db, *output;
@@ -38,7 +38,7 @@ static const plb_flag flags[] = {
     {FLAG("device", STRING, device), .value = "LIST", .help = "of all parts: cpu, cuda, cuda:N"},
     {FLAG("time", DOUBLE, time), .value = "S", .low = 1, .high = 1e7,
      .help = "budget in seconds; what does not fit is left out, and said"},
-    {FLAG("jobs", INT, jobs), .value = "N", .min = 1, .max = MAX_JOBS, .fallback = "1",
+    {FLAG("jobs", INT, jobs), .value = "N", .min = 1, .max = PLB_STUDY_JOBS, .fallback = "1",
      .help = "trainings at a time; their times do not count then"},
     {FLAG("join", INT, join), .value = "RUN", .min = 1, .max = INT64_MAX,
      .help = "take trainings of a run; what --jobs starts more of plumb with"},

@@ -36,6 +36,8 @@ typedef struct plb_study_event {
     double spent_s, left_s;     // left: estimated; below 0: unknown
 } plb_study_event;
 
+enum { PLB_STUDY_JOBS = 64 }; // at most
+
 typedef struct plb_study_options {
     const char *plumb; // path of the program itself
     const char *store, *command, *git;

@@ -20,7 +20,7 @@ typedef struct plb_study_inputs {
     size_t x_offset[2], y_offset[2];
 } plb_study_inputs;
 
-enum { PLB_STUDY_PARKED = 8, PLB_STUDY_JOBS = 64 };
+enum { PLB_STUDY_PARKED = 8 };
 
 // A worker that waits for the next training of its stack.
 typedef struct plb_parked_client {
