@@ -221,6 +221,32 @@ static int within(int value, int most) {
     return value < 0 ? 0 : value > most ? most : value;
 }
 
+// Sums of all rows of a table, and 1,024 times a number, are then in range.
+static bool is_amount(int64_t value) {
+    return value >= 0 && value < INT64_C(1) << 52;
+}
+
+static bool use_is_sane(const struct rusage *u) {
+    return is_amount(u->ru_utime.tv_sec) && is_amount(u->ru_utime.tv_usec) &&
+           is_amount(u->ru_stime.tv_sec) && is_amount(u->ru_stime.tv_usec) &&
+           is_amount(u->ru_maxrss) && is_amount(u->ru_majflt) && is_amount(u->ru_minflt) &&
+           is_amount(u->ru_nvcsw) && is_amount(u->ru_nivcsw);
+}
+
+// Numbers that no run has, which arithmetic on them would not bear.
+static plb_status check_run(const plb_command_result *run, const char *place) {
+    if (!is_amount(run->wall_ns) || run->begin_ns < 0 || run->threads_unseen < 0 ||
+        !use_is_sane(&run->use))
+        return plb_fail(PLB_EINVAL, "%s: damaged: times or memory of the run", place);
+    for (int i = 0; i < run->threads; i++)
+        if (!is_amount(run->thread[i].on_cpu_ns) || !is_amount(run->thread[i].waiting_ns))
+            return plb_fail(PLB_EINVAL, "%s: damaged: times of thread %d", place, i);
+    for (int i = 0; i < run->samples; i++)
+        if (run->sample[i].at_ns < 0 || run->sample[i].memory_bytes < 0)
+            return plb_fail(PLB_EINVAL, "%s: damaged: look %d at a card", place, i);
+    return PLB_OK;
+}
+
 plb_status plb_kept_run(const uint8_t *bytes, size_t size_bytes, const char *place,
                         plb_command_result *out) {
     if (size_bytes != sizeof *out && size_bytes != PLB_COMMAND_BYTES_1)
@@ -250,7 +276,7 @@ plb_status plb_kept_run(const uint8_t *bytes, size_t size_bytes, const char *pla
     for (int i = 0; i < out->cards; i++) out->card[i].name[sizeof out->card[i].name - 1] = '\0';
     out->counter_reason[sizeof out->counter_reason - 1] = '\0';
     out->error_text[sizeof out->error_text - 1] = '\0';
-    return PLB_OK;
+    return check_run(out, place);
 }
 
 typedef struct extraction {

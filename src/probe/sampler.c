@@ -280,9 +280,12 @@ size_t plb_sampled_bytes(const plb_sampled *s) {
 
 void plb_sampled_mend(plb_sampled *s) {
     const int32_t most = PLB_SAMPLED_FUNCTIONS;
-    int64_t *const counts[] = {&s->samples, &s->lost, &s->others, &s->period_ns};
+    int64_t *const counts[] = {&s->samples, &s->lost, &s->others};
+    if (s->period_ns < 0 || s->period_ns >= INT64_C(1) << 40) s->period_ns = 0;
+    // As many as have a time that can be told in nanoseconds.
+    const int64_t samples_most = (INT64_C(1) << 62) / (s->period_ns + 1);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        if (*counts[i] < 0 || *counts[i] >= INT64_C(1) << 40) *counts[i] = 0;
+        if (*counts[i] < 0 || *counts[i] > samples_most) *counts[i] = 0;
     s->functions = s->functions < 0 ? 0 : s->functions > most ? most : s->functions;
     s->reason[sizeof s->reason - 1] = '\0';
     if (s->moments < 0 || s->moments > PLB_SAMPLED_MOMENTS) s->moments = 0;

@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import sqlite3
+import struct
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from active_share import shares  # noqa: E402  (works the shares out apart from 
 PLUMB = os.environ.get("PLUMB", "build/plumb")
 GUEST = str(pathlib.Path(os.environ.get("PLUMB_BUILD", "build")) / "tests/guest")
 RECORDED = "tests/golden/resnet50_graph.profile"
+RUN, SECTION = 2, 48  # a kind of section; the bytes before a section's own
 
 
 def run(*words, code=0):
@@ -123,6 +125,30 @@ def test_damage_is_told():
     for words, reason in (((RECORDED, "/nonexistent"), "/nonexistent: cannot open"),
                           ((__file__, RECORDED), "not a profile")):
         assert reason in run("compare", *words, code=2).stderr, words
+
+
+def sections(whole):
+    """Kind, start and length of each section of a kept profile."""
+    at = 16
+    while at < len(whole):
+        kind, = struct.unpack_from("<I", whole, at)
+        size, = struct.unpack_from("<Q", whole, at + SECTION - 8)
+        yield kind, at + SECTION, size
+        at += SECTION + size
+
+
+def test_numbers_that_no_run_has_are_told():
+    whole = pathlib.Path(RECORDED).read_bytes()
+    start = next(start for kind, start, _ in sections(whole) if kind == RUN)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "damaged")
+        for at, what in ((8, "run"), (16, "run"), (24, "run"), (56, "run"), (192, "thread 0")):
+            changed = bytearray(whole)
+            changed[start + at + 7] ^= 0xc0
+            pathlib.Path(path).write_bytes(changed)
+            for words in ((path,), ("--json", path)):
+                done = run("trace", *words, code=2)
+                assert len(done.stderr.splitlines()) == 1 and what in done.stderr, (at, done)
 
 
 def test_a_store_keeps_profiles_as_runs():
