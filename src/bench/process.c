@@ -18,7 +18,8 @@
 #include "base/core/alloc.h"
 #include "base/core/status.h"
 
-// What the keeper writes. Pipes deliver it whole.
+// What keeper and worker write. Pipes deliver it whole. The worker itself says that it has started,
+// so that nothing it says later can come before that.
 typedef struct news {
     enum { NEWS_STARTED = 1, NEWS_EXEC_FAILED, NEWS_ENDED } what;
     int value; // pid, errno, wait status
@@ -76,7 +77,6 @@ static bool reap(pid_t worker, int *out_status) {
 static _Noreturn void keep(pid_t worker, int keep_fd, int news_fd) {
     int status = 0, pid_fd = (int)syscall(SYS_pidfd_open, worker, 0);
     struct pollfd p[2] = {{.fd = keep_fd, .events = POLLIN}, {.fd = pid_fd, .events = POLLIN}};
-    tell(news_fd, NEWS_STARTED, worker);
     for (;;) {
         // Without pidfds (an old kernel) look ten times a second.
         int n = poll(p, pid_fd >= 0 ? 2 : 1, pid_fd >= 0 ? -1 : 100);
@@ -113,6 +113,7 @@ static _Noreturn void become_worker(const launch *l, pid_t keeper) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != keeper) _exit(127); // it died before that
     setsid();
+    tell(news_fd, NEWS_STARTED, getpid());
     place_descriptors(l);
     syscall(SYS_close_range, 6u, (unsigned)(news_fd - 1), 0u);
     syscall(SYS_close_range, (unsigned)(news_fd + 1), ~0u, 0u);
@@ -195,6 +196,7 @@ static plb_status hear_start(plb_process *p) {
         errno = n.value;
         return plb_fail_errno("cannot start a worker");
     }
+    if (n.what == NEWS_ENDED) return plb_fail(PLB_EBROKEN, "a worker died before it began");
     p->worker = n.value;
     fcntl(p->news_fd, F_SETFL, O_NONBLOCK);
     return PLB_OK;

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Processes that begin, or cannot, over and over: whichever of the three processes is the faster,
+// the same is told.
+#include "check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench/process.h"
+
+enum { TIMES = 300 };
+
+static void wait_for_end(plb_process *p) {
+    const struct timespec nap = {.tv_nsec = 200000};
+    for (int i = 0; i < 50000 && !p->ended; i++) {
+        plb_process_look(p);
+        nanosleep(&nap, NULL);
+    }
+}
+
+static plb_process ended(const char *const *command, int null_fd) {
+    const plb_process_options options = {.command = command,
+                                         .message_fd = null_fd,
+                                         .in_fd = null_fd,
+                                         .out_fd = null_fd,
+                                         .log_fd = null_fd};
+    plb_process p;
+    const plb_status status = plb_process_start(&options, &p);
+    CHECK(!status);
+    if (!status) wait_for_end(&p);
+    return p;
+}
+
+static void test_programs_that_are_not_there(void) {
+    const char *const command[] = {"/nowhere/program", NULL};
+    const int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int i = 0; i < TIMES; i++) {
+        plb_process p = ended(command, null_fd);
+        CHECK(p.ended && p.exec_errno == ENOENT);
+        plb_process_stop(&p);
+    }
+    close(null_fd);
+}
+
+static void test_programs_that_end_at_once(void) {
+    const char *const command[] = {"sh", "-c", "exit 3", NULL};
+    const int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int i = 0; i < TIMES / 3; i++) {
+        plb_process p = ended(command, null_fd);
+        CHECK(p.ended && !p.exec_errno && WEXITSTATUS(p.wait_status) == 3);
+        plb_process_stop(&p);
+    }
+    close(null_fd);
+}
+
+static const check_test tests[] = {
+    {"programs that are not there are no failure to begin", test_programs_that_are_not_there},
+    {"programs that end at once are told with their status", test_programs_that_end_at_once},
+};
+CHECK_MAIN(tests)
