@@ -25,7 +25,7 @@ typedef struct plb_process_options {
 typedef struct plb_process {
     pid_t keeper, worker; // 0 when there is none
     int keep_fd;          // closing it ends everything
-    int news_fd;          // the keeper tells what became of the worker
+    int news_fd;          // keeper and worker tell what became of the worker
     bool ended, paused;
     int wait_status; // of the worker, when ended, as waitpid gives it
     int exec_errno;  // why the command could not be started; 0: it was

@@ -64,7 +64,8 @@ PLB_MUST_USE plb_status plb_kept_walk(const uint8_t *bytes, size_t size_bytes, c
 // Unpacks a spool into `out`, zeroed before; does not check what stands in it.
 PLB_MUST_USE plb_status plb_kept_unpack(const uint8_t *bytes, size_t size_bytes, const char *place,
                                         plb_spool *out);
-// Reads what was seen of a run; afterwards its strings end and its counts fit.
+// Reads what was seen of a run; afterwards its strings end and its counts fit. PLB_EINVAL also when
+// a time or an amount is one that no run has.
 PLB_MUST_USE plb_status plb_kept_run(const uint8_t *bytes, size_t size_bytes, const char *place,
                                      plb_command_result *out);
 
