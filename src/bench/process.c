@@ -22,11 +22,12 @@
 // so that nothing it says later can come before that.
 typedef struct news {
     enum { NEWS_STARTED = 1, NEWS_EXEC_FAILED, NEWS_ENDED } what;
-    int value; // pid, errno, wait status
+    pid_t worker;
+    int value; // errno, wait status
 } news;
 
-static void tell(int fd, int what, int value) {
-    const news n = {.what = what, .value = value};
+static void tell(int fd, int what, pid_t worker, int value) {
+    const news n = {.what = what, .worker = worker, .value = value};
     ssize_t written = write(fd, &n, sizeof n);
     (void)written; // nobody is left to hear it
 }
@@ -83,7 +84,7 @@ static _Noreturn void keep(pid_t worker, int keep_fd, int news_fd) {
         if (n < 0 && errno != EINTR) break;
         if (n > 0 && p[0].revents) break;
         if (reap(worker, &status)) {
-            tell(news_fd, NEWS_ENDED, status);
+            tell(news_fd, NEWS_ENDED, worker, status);
             break;
         }
     }
@@ -113,7 +114,7 @@ static _Noreturn void become_worker(const launch *l, pid_t keeper) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != keeper) _exit(127); // it died before that
     setsid();
-    tell(news_fd, NEWS_STARTED, getpid());
+    tell(news_fd, NEWS_STARTED, getpid(), 0);
     place_descriptors(l);
     syscall(SYS_close_range, 6u, (unsigned)(news_fd - 1), 0u);
     syscall(SYS_close_range, (unsigned)(news_fd + 1), ~0u, 0u);
@@ -124,7 +125,7 @@ static _Noreturn void become_worker(const launch *l, pid_t keeper) {
     if (!l->options->folder || chdir(l->options->folder) == 0) {
         execvpe(l->options->command[0], (char *const *)l->options->command, l->environment);
     }
-    tell(news_fd, NEWS_EXEC_FAILED, errno);
+    tell(news_fd, NEWS_EXEC_FAILED, getpid(), errno);
     _exit(127);
 }
 
@@ -139,7 +140,7 @@ static _Noreturn void become_keeper(const launch *l) {
     pid_t worker = fork();
     if (worker == 0) become_worker(l, me);
     if (worker < 0) {
-        tell(l->news_fd, NEWS_EXEC_FAILED, errno);
+        tell(l->news_fd, NEWS_EXEC_FAILED, 0, errno);
         _exit(1);
     }
     // Only the two pipes: nobody else's descriptors may live on in here.
@@ -184,7 +185,7 @@ static void close_pair(int *pair) {
     }
 }
 
-// Waits for the first news: the worker's pid.
+// Waits for the first news, which tells the worker's pid.
 static plb_status hear_start(plb_process *p) {
     news n;
     ssize_t got;
@@ -196,8 +197,8 @@ static plb_status hear_start(plb_process *p) {
         errno = n.value;
         return plb_fail_errno("cannot start a worker");
     }
-    if (n.what == NEWS_ENDED) return plb_fail(PLB_EBROKEN, "a worker died before it began");
-    p->worker = n.value;
+    p->worker = n.worker;
+    if (n.what == NEWS_ENDED) p->ended = true, p->wait_status = n.value; // killed before it spoke
     fcntl(p->news_fd, F_SETFL, O_NONBLOCK);
     return PLB_OK;
 }

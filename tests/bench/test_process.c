@@ -5,6 +5,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -56,8 +60,47 @@ static void test_programs_that_end_at_once(void) {
     close(null_fd);
 }
 
+static atomic_bool done;
+
+static pid_t first_child(pid_t of) {
+    char path[64];
+    int pid = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)of, (int)of);
+    FILE *file = fopen(path, "re");
+    if (!file) return 0;
+    if (fscanf(file, "%d", &pid) != 1) pid = 0;
+    fclose(file);
+    return pid;
+}
+
+// Kills the workers, our children's children, as soon as they are there.
+static void *kill_workers(void *unused) {
+    (void)unused;
+    while (!done) {
+        const pid_t keeper = first_child(getpid()), worker = keeper ? first_child(keeper) : 0;
+        if (worker) kill(worker, SIGKILL);
+    }
+    return NULL;
+}
+
+static void test_workers_killed_at_any_moment(void) {
+    const char *const command[] = {"sleep", "60", NULL};
+    const int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    pthread_t killer;
+    CHECK(!pthread_create(&killer, NULL, kill_workers, NULL));
+    for (int i = 0; i < TIMES; i++) {
+        plb_process p = ended(command, null_fd);
+        CHECK(p.ended && WIFSIGNALED(p.wait_status) && WTERMSIG(p.wait_status) == SIGKILL);
+        plb_process_stop(&p);
+    }
+    done = true;
+    pthread_join(killer, NULL);
+    close(null_fd);
+}
+
 static const check_test tests[] = {
     {"programs that are not there are no failure to begin", test_programs_that_are_not_there},
     {"programs that end at once are told with their status", test_programs_that_end_at_once},
+    {"workers that are killed at any moment have ended", test_workers_killed_at_any_moment},
 };
 CHECK_MAIN(tests)
