@@ -54,9 +54,9 @@ static const plb_flag flags[] = {
     {FLAG("cost-block", INT, block_ms), .value = "MS", .min = 10, .max = 60000, .fallback = "400",
      .help = "length of such a block"},
     {FLAG("record", STRING, record), .value = "all|PERCENT",
-     .help = "all kernels (the default), or those of part of the time"},
-    {FLAG("budget", DOUBLE, budget_percent), .value = "PERCENT", .low = 0, .high = 100,
-     .fallback = "0", .help = "of the time, for recording, else in blocks; 0: any"},
+     .help = "all: every kernel, whatever it costs; or those of part of the time"},
+    {FLAG("budget", DOUBLE, budget_percent), .value = "PERCENT", .low = .01, .high = 100,
+     .help = "of the time, for recording, else in blocks; default 1, with --trace 3"},
     {FLAG("takers", SWITCH, takers),
      .help = "which libraries take device memory, and what is left; CUPTI 13 and later"},
     {FLAG("bandwidth", SWITCH, bandwidth),
@@ -135,10 +135,20 @@ static bool alternates(const profile_flags *f) {
 }
 
 // Who asks for each call, each range or a stretch of the time has it whole.
+static bool wants_the_whole(const profile_flags *f) {
+    return f->record || f->cost || f->api || f->ranges || f->takers || f->counters ||
+           f->host_only || strcmp(f->graph_nodes, "off") == 0 || is_windowed(f);
+}
+
+// Per cent of the time that recording may cost; 0: whatever it takes.
+static double budget_of(const profile_flags *f) {
+    if (f->budget_percent > 0) return f->budget_percent;
+    if (wants_the_whole(f)) return 0;
+    return f->trace ? 3 : 1;
+}
+
 static plb_status check_budget(const profile_flags *f) {
-    if (f->budget_percent <= 0) return PLB_OK;
-    if (f->record || f->cost || f->api || f->ranges || f->takers || f->counters || f->host_only ||
-        strcmp(f->graph_nodes, "off") == 0 || is_windowed(f))
+    if (f->budget_percent > 0 && wants_the_whole(f))
         return plb_fail(PLB_EINVAL, "--budget leaves parts of the time out: without --record, "
                                     "--cost, --api, --ranges, --takers, --counters, --host-only, "
                                     "--graph-nodes off, --delay, --time-limit and --range");
@@ -206,9 +216,9 @@ static plb_status prepare(job *j) {
     if (alternates(f))
         snprintf(j->words + strlen(j->words), sizeof j->words - strlen(j->words),
                  ",cost=%lld,rest=%lld", (long long)f->block_ms, (long long)rest_ms(f));
-    if (f->budget_percent > 0)
+    if (budget_of(f) > 0)
         snprintf(j->words + strlen(j->words), sizeof j->words - strlen(j->words), ",budget=%lld",
-                 (long long)(1e4 * f->budget_percent));
+                 (long long)(1e4 * budget_of(f)));
     return PLB_OK;
 }
 

@@ -10,7 +10,7 @@
 
 const char *plb_profile_lost_name(int reason) {
     static const char *const names[PLB_LOST_COUNT] = {
-        "dropped by CUPTI",           "no row for the name", "end before begin",
+        "dropped by CUPTI",           "no row for the name", "without times",
         "device beyond the last row", "no memory",           "beyond the trace's limit"};
     return names[reason];
 }

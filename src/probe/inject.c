@@ -42,6 +42,8 @@ enum {
     SETTLE_MS = 500,
     FILE_MS = 10,
     MARK_BYTES = 512,
+    TIMES_ROUNDS = 5,
+    TIMES_ROUND_MS = 10,
     BEHIND_MS = 30, // that the device may be behind the host with what was recorded last
 };
 
@@ -63,6 +65,7 @@ static struct {
     bool governed;           // there is a budget that is kept
     bool leaves;             // CUPTI leaves the process between blocks
     atomic_bool away;        // it has left
+    atomic_bool handing_over;
     pthread_mutex_t turning; // while it comes or goes
     int64_t kernels;         // records of them that came in
     plb_gap window;          // of the block, on CUPTI's clock
@@ -174,7 +177,7 @@ static bool is_work(const plb_record *r) {
 
 // A block's last words: work that had not ended, and calls after its end.
 static bool is_left_out(const plb_record *r) {
-    return probe.leaves && (r->aside || (is_work(r) && !r->end_ns));
+    return probe.leaves && (r->aside || (is_work(r) && !r->end_ns && !probe.handing_over));
 }
 
 // Recorded outside the window too. Memory is wanted all the time: what is left must be right.
@@ -197,6 +200,7 @@ static void read_record(const void *raw) {
     if (is_left_out(&record)) return;
     if (record.kind == PLB_RECORD_KERNEL) probe.kernels++;
     uint32_t name = plb_sum_record(probe.sum, &record);
+    if (!plb_sum_has_times(&record)) return;
     if (probe.takers && record.kind == PLB_RECORD_MEMORY) plb_takers_note(probe.takers, &record);
     if (probe.ranges) plb_ranges_record(probe.ranges, &record);
     if (probe.blocks) plb_blocks_note(probe.blocks, &record);
@@ -573,10 +577,21 @@ PLB_API int plb_probe_is_there(void) {
     return atomic_load(&probe.armed) && !atomic_load(&probe.away);
 }
 
+// Work that has ended gets its times a little later, from a thread of CUPTI's. A forced flush does
+// not wait for that: it hands over what has none.
+static void flush_ended(void) {
+    for (int i = 0; i < TIMES_ROUNDS && !atomic_load(&probe.away); i++) {
+        flush(false);
+        if (sleep_ms(TIMES_ROUND_MS)) return; // the program ends
+    }
+}
+
 static void hand_over(void) {
     pthread_mutex_lock(&probe.turning);
     if (atomic_load(&probe.armed)) {
         const int64_t passed_ns = plb_now_ns() - probe.spool->begin_ns;
+        atomic_store(&probe.handing_over, true);
+        flush_ended();
         if (!atomic_load(&probe.away)) plb_recording_end(&probe.recording);
         flush(true);
         settle(1);

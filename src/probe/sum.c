@@ -196,11 +196,15 @@ static void add_memory(plb_sum *sum, const plb_record *r) {
     if (r->pool_used_bytes > pool->used_peak_bytes) pool->used_peak_bytes = r->pool_used_bytes;
 }
 
+bool plb_sum_has_times(const plb_record *r) {
+    return r->end_ns >= r->start_ns && (r->end_ns || r->kind > PLB_RECORD_GRAPH);
+}
+
 uint32_t plb_sum_record(plb_sum *sum, const plb_record *r) {
     plb_spool *spool = sum->spool;
     spool->records++;
-    if (r->end_ns < r->start_ns) {
-        plb_spool_lose(spool, PLB_LOST_BACKWARD, 1);
+    if (!plb_sum_has_times(r)) {
+        plb_spool_lose(spool, PLB_LOST_TIMES, 1);
         return 0;
     }
     switch (r->kind) {

@@ -37,6 +37,8 @@ typedef struct plb_sum plb_sum;
 // NULL when out of memory. `spool` is borrowed.
 plb_sum *plb_sum_new(plb_spool *spool);
 void plb_sum_free(plb_sum *sum);
+// False for work without times, or that ended before it began: it is counted as lost.
+bool plb_sum_has_times(const plb_record *record);
 // Returns where in the spool's names the record's name is; 0 when it has none.
 uint32_t plb_sum_record(plb_sum *sum, const plb_record *record);
 plb_busy plb_busy_of_copy(plb_copy copy);

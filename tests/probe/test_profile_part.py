@@ -90,14 +90,25 @@ def test_recording_keeps_to_its_budget():
     assert abs(device["active"] - active) < .02, (device["active"], active)
     classes = sum(c["estimate"]["calls"] for c in found["classes"])
     assert abs(classes - e["launches"]) < 1e-6 * launches, (classes, e)
-    # What is cheap is recorded whole, and everything where that is asked for.
-    for flags, scenario in ((["--budget", "4"], "blocks"), (["--record", "all"], "rapid=2"),
-                            ([], "rapid=2")):
-        found, done = profile(scenario, *flags)
-        assert not found["probes"][0]["in_part"], (flags, found["probes"])
-        assert found["devices"][0]["recorded"] == 1 and not found["devices"][0]["estimated"]
-    said = json.loads(done.stdout)
-    assert found["devices"][0]["launches"] == said["third"] + said["others"]
+
+
+def test_what_is_recorded_where_nothing_is_said():
+    """What is cheap, whole; else as much as costs 1 %, or 3 % where a trace is wanted. Everything
+    where that is asked for, or a part of it that only the whole has."""
+    found, _ = profile("blocks")
+    assert not found["probes"][0]["in_part"] and found["probes"][0]["budget"] == .01, found
+    assert found["devices"][0]["recorded"] == 1 and not found["devices"][0]["estimated"]
+    for flags in (["--record", "all"], ["--api"], ["--time-limit", "100"]):
+        found, done = profile("rapid=1", *flags)
+        said, probe = json.loads(done.stdout), found["probes"][0]
+        assert not probe["in_part"] and probe["budget"] is None, (flags, probe)
+        assert found["devices"][0]["launches"] == said["third"] + said["others"], (flags, said)
+    with tempfile.TemporaryDirectory() as folder:
+        trace = os.path.join(folder, "trace.json")
+        for flags, budget in (([], .01), (["--trace", trace], .03)):
+            found, _ = profile("rapid=3", *flags)
+            probe, = found["probes"]
+            assert probe["in_part"] and probe["budget"] == budget, (flags, probe)
 
 
 def test_an_old_cupti_records_everything():
