@@ -33,6 +33,7 @@ static plb_status find_all(void *library, plb_cupti *out) {
     plb_find_symbol(library, "cuptiSubscribe", &out->subscribe);
     plb_find_symbol(library, "cuptiUnsubscribe", &out->unsubscribe);
     plb_find_symbol(library, "cuptiEnableCallback", &out->enable_callback);
+    plb_find_symbol(library, "cuptiActivityRegisterTimestampCallback", &out->register_clock);
     plb_find_symbol(library, "cuptiSetThreadIdType", &out->set_thread_id_type);
     plb_find_symbol(library, "cuptiFinalize", &out->finalize);
     plb_find_symbol(library, "cuptiActivityEnableAllocationSource", &out->allocation_source);

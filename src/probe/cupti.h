@@ -32,6 +32,7 @@ typedef void (*plb_cupti_complete)(void *context, uint32_t stream, uint8_t *buff
 
 // `data` begins with an int: 0 when the call begins, 1 when it has ended.
 typedef void (*plb_cupti_callback)(void *user, int domain, uint32_t id, const void *data);
+typedef uint64_t (*plb_cupti_clock)(void); // nanoseconds
 
 // Its functions; 0 means success. Those marked "may be NULL" came with later versions.
 typedef struct plb_cupti {
@@ -52,10 +53,11 @@ typedef struct plb_cupti {
     int (*subscribe)(void **subscriber, plb_cupti_callback callback, void *user); // may be NULL
     int (*unsubscribe)(void *subscriber);                                         // may be NULL
     int (*enable_callback)(uint32_t enable, void *subscriber, int domain,
-                           uint32_t id);      // may be NULL
-    int (*set_thread_id_type)(int type);      // may be NULL
-    int (*finalize)(void);                    // may be NULL
-    int (*allocation_source)(uint8_t enable); // may be NULL
+                           uint32_t id);          // may be NULL
+    int (*register_clock)(plb_cupti_clock clock); // may be NULL
+    int (*set_thread_id_type)(int type);          // may be NULL
+    int (*finalize)(void);                        // may be NULL
+    int (*allocation_source)(uint8_t enable);     // may be NULL
 } plb_cupti;
 
 // Whether a program that runs may be left and joined again. With older versions its graphs may

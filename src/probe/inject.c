@@ -42,8 +42,7 @@ enum {
     SETTLE_MS = 500,
     FILE_MS = 10,
     MARK_BYTES = 512,
-    TIMES_ROUNDS = 5,
-    TIMES_ROUND_MS = 10,
+    NOT_THERE = 999, // CUPTI's word for an error that it does not know
     BEHIND_MS = 30, // that the device may be behind the host with what was recorded last
 };
 
@@ -510,6 +509,10 @@ static plb_status begin_recording(void) {
     return o->follow_program ? plb_recording_follow_program(&probe.recording) : PLB_OK;
 }
 
+static plb_status find_cupti(plb_cupti *out) {
+    return plb_cupti_load(probe.options.cupti[0] ? probe.options.cupti : NULL, out);
+}
+
 // Counters instead of records: CUPTI runs kernels again for them, so times mean nothing.
 static plb_status arm_counters(void) {
     PLB_TRY(plb_range_profiler_begin(&probe.cupti, probe.options.counters,
@@ -519,7 +522,7 @@ static plb_status arm_counters(void) {
 }
 
 static plb_status arm(void) {
-    PLB_TRY(plb_cupti_load(probe.options.cupti[0] ? probe.options.cupti : NULL, &probe.cupti));
+    PLB_TRY(find_cupti(&probe.cupti));
     probe.spool->cupti_version = probe.cupti.version;
     if (probe.options.counters) return arm_counters();
     probe.sum = plb_sum_new(probe.spool);
@@ -577,21 +580,11 @@ PLB_API int plb_probe_is_there(void) {
     return atomic_load(&probe.armed) && !atomic_load(&probe.away);
 }
 
-// Work that has ended gets its times a little later, from a thread of CUPTI's. A forced flush does
-// not wait for that: it hands over what has none.
-static void flush_ended(void) {
-    for (int i = 0; i < TIMES_ROUNDS && !atomic_load(&probe.away); i++) {
-        flush(false);
-        if (sleep_ms(TIMES_ROUND_MS)) return; // the program ends
-    }
-}
-
 static void hand_over(void) {
     pthread_mutex_lock(&probe.turning);
     if (atomic_load(&probe.armed)) {
         const int64_t passed_ns = plb_now_ns() - probe.spool->begin_ns;
         atomic_store(&probe.handing_over, true);
-        flush_ended();
         if (!atomic_load(&probe.away)) plb_recording_end(&probe.recording);
         flush(true);
         settle(1);
@@ -608,6 +601,15 @@ static void hand_over(void) {
 PLB_API int cuptiActivityRegisterCallbacks(plb_cupti_request request, plb_cupti_complete complete) {
     plb_cupti cupti;
     if (atomic_load(&probe.armed)) hand_over();
-    if (plb_cupti_load(probe.options.cupti[0] ? probe.options.cupti : NULL, &cupti)) return 999;
+    if (find_cupti(&cupti)) return NOT_THERE;
     return cupti.register_callbacks(request, complete);
+}
+
+// The same wish, told earlier: PyTorch's profiler brings its clock first, and CUPTI has no times any
+// more then for work that it has not handed over yet.
+PLB_API int cuptiActivityRegisterTimestampCallback(plb_cupti_clock clock) {
+    plb_cupti cupti;
+    if (atomic_load(&probe.armed)) hand_over();
+    if (find_cupti(&cupti) || !cupti.register_clock) return NOT_THERE;
+    return cupti.register_clock(clock);
 }

@@ -280,13 +280,21 @@ static void rapid(int64_t seconds) {
            (long long)count[0], (long long)copies);
 }
 
-// Another profiler comes by the same door as we did.
-static void later(void) {
+static uint64_t other_clock(void) {
+    return 1;
+}
+
+// Another profiler comes by the same door as we did, with a clock of its own if it has one.
+static void later(bool has_clock) {
     void *library = dlopen(NULL, RTLD_NOW);
     int (*take)(fake_request request, fake_complete complete) = NULL;
+    int (*take_clock)(uint64_t (*now_ns)(void)) = NULL;
     void *symbol = dlsym(library, "cuptiActivityRegisterCallbacks");
     memcpy(&take, &symbol, sizeof symbol);
+    symbol = dlsym(library, "cuptiActivityRegisterTimestampCallback");
+    memcpy(&take_clock, &symbol, sizeof symbol);
     kernel(0, 10 * MS, 0, 7, "ours");
+    if (has_clock && (!take_clock || take_clock(other_clock))) exit(96);
     if (!take || take(fake_nobody_requests, fake_nobody_completes)) exit(96);
     kernel(20 * MS, 30 * MS, 0, 7, "theirs");
 }
@@ -361,7 +369,7 @@ int main(int argc, char **argv) {
             kernel(i, i + 1, 0, 7, "last");
             usleep(1000);
         }
-        later();
+        later(false);
     } else if (strncmp(what, "rapid=", 6) == 0) {
         if (getenv("GUEST_SUBSCRIBES")) subscribe();
         rapid(atoll(what + 6));
@@ -389,8 +397,8 @@ int main(int argc, char **argv) {
         prepares();
     } else if (strcmp(what, "blocks") == 0) {
         blocks();
-    } else if (strcmp(what, "later") == 0) {
-        later();
+    } else if (strcmp(what, "later") == 0 || strcmp(what, "clocked") == 0) {
+        later(strcmp(what, "clocked") == 0);
     } else if (strcmp(what, "nothing") != 0) {
         known();
     }

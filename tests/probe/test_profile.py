@@ -213,10 +213,12 @@ def test_a_window_of_time():
 
 
 def test_another_profiler_may_come_later():
-    found, _ = profile("later")
-    assert [k["name"] for k in found["devices"][0]["kernels"]] == ["ours"]
-    assert found["probes"][0]["state"] == "aside"
-    assert "another profiler" in found["incomplete_reason"]
+    for scenario in ("later", "clocked"):
+        found, _ = profile(scenario)
+        kernels = found["devices"][0]["kernels"]
+        assert [(k["name"], k["total_ms"]) for k in kernels] == [("ours", 10)], (scenario, found)
+        assert found["probes"][0]["state"] == "aside"
+        assert "another profiler" in found["incomplete_reason"]
 
 
 def test_a_million_records_from_four_threads():
