@@ -43,7 +43,7 @@ enum {
     FILE_MS = 10,
     MARK_BYTES = 512,
     NOT_THERE = 999, // CUPTI's word for an error that it does not know
-    BEHIND_MS = 30, // that the device may be behind the host with what was recorded last
+    BEHIND_MS = 30,  // that the device may be behind the host with what was recorded last
 };
 
 static struct {
@@ -54,16 +54,16 @@ static struct {
     plb_recording recording;
     plb_spool *spool;
     plb_sum *sum;
-    plb_ranges *ranges;      // NULL: none were asked for
-    plb_takers *takers;      // NULL: the same
-    plb_trace *trace;        // NULL: the same
-    plb_counted *counted;    // NULL: the same
-    uint32_t devices_told;   // bit i: facts of device i are in the spool
-    plb_blocks *blocks;      // what is being recorded, when that alternates or may
-    plb_governor governor;   // when `governed`
-    bool governed;           // there is a budget that is kept
-    bool leaves;             // CUPTI leaves the process between blocks
-    atomic_bool away;        // it has left
+    plb_ranges *ranges;    // NULL: none were asked for
+    plb_takers *takers;    // NULL: the same
+    plb_trace *trace;      // NULL: the same
+    plb_counted *counted;  // NULL: the same
+    uint32_t devices_told; // bit i: facts of device i are in the spool
+    plb_blocks *blocks;    // what is being recorded, when that alternates or may
+    plb_governor governor; // when `governed`
+    bool governed;         // there is a budget that is kept
+    bool leaves;           // CUPTI leaves the process between blocks
+    atomic_bool away;      // it has left
     atomic_bool handing_over;
     pthread_mutex_t turning; // while it comes or goes
     int64_t kernels;         // records of them that came in
@@ -605,8 +605,8 @@ PLB_API int cuptiActivityRegisterCallbacks(plb_cupti_request request, plb_cupti_
     return cupti.register_callbacks(request, complete);
 }
 
-// The same wish, told earlier: PyTorch's profiler brings its clock first, and CUPTI has no times any
-// more then for work that it has not handed over yet.
+// The same wish, told earlier: PyTorch's profiler brings its clock first, after which CUPTI has no
+// times for work that it has not handed over yet.
 PLB_API int cuptiActivityRegisterTimestampCallback(plb_cupti_clock clock) {
     plb_cupti cupti;
     if (atomic_load(&probe.armed)) hand_over();

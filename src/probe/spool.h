@@ -34,12 +34,12 @@ enum {
 
 // Why a record was not counted.
 typedef enum plb_lost {
-    PLB_LOST_CUPTI,    // dropped by CUPTI itself
-    PLB_LOST_TABLE,    // its time counted, its name in no row: the table was full
-    PLB_LOST_TIMES,    // work without times, or what ended before it began
-    PLB_LOST_DEVICE,   // of a device beyond the last row
-    PLB_LOST_MEMORY,   // no buffer could be had
-    PLB_LOST_TRACE,    // counted, but the trace's limit was reached
+    PLB_LOST_CUPTI,  // dropped by CUPTI itself
+    PLB_LOST_TABLE,  // its time counted, its name in no row: the table was full
+    PLB_LOST_TIMES,  // work without times, or what ended before it began
+    PLB_LOST_DEVICE, // of a device beyond the last row
+    PLB_LOST_MEMORY, // no buffer could be had
+    PLB_LOST_TRACE,  // counted, but the trace's limit was reached
     PLB_LOST_COUNT
 } plb_lost;
 

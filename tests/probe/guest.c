@@ -288,7 +288,7 @@ static uint64_t other_clock(void) {
 static void later(bool has_clock) {
     void *library = dlopen(NULL, RTLD_NOW);
     int (*take)(fake_request request, fake_complete complete) = NULL;
-    int (*take_clock)(uint64_t (*now_ns)(void)) = NULL;
+    int (*take_clock)(uint64_t(*now_ns)(void)) = NULL;
     void *symbol = dlsym(library, "cuptiActivityRegisterCallbacks");
     memcpy(&take, &symbol, sizeof symbol);
     symbol = dlsym(library, "cuptiActivityRegisterTimestampCallback");
