@@ -15,9 +15,10 @@
 #include "base/core/hash.h"
 #include "base/core/log.h"
 #include "base/core/status.h"
+#include "engine/device/cuda/conv_form.h"
 
-enum { MAX_TUNE_MS = 3600000, N_FORMS = 4, MAX_MAKERS = 16, KEY_BYTES = 512 };
-static const char forms[N_FORMS] = {'a', 'b', 'c', 'u'};
+enum { MAX_TUNE_MS = 3600000, N_FORMS = sizeof PLB_CONV_FORMS - 1, MAX_MAKERS = 16 };
+static const char forms[] = PLB_CONV_FORMS;
 static const size_t usual_workspace_bytes = (size_t)512 << 20;
 
 typedef enum state { NEW, READY, FAILED } state;
@@ -36,7 +37,7 @@ struct plb_conv_problem {
     plb_conv_problem *next;
     plb_device *device;
     plb_conv_spec spec;
-    char key[KEY_BYTES];
+    char key[PLB_CONV_KEY_BYTES];
     pthread_mutex_t lock;
     plb_cudnn_graph *graphs[N_FORMS];
     candidate candidates[PLB_CONV_MAX_CANDIDATES];
@@ -48,64 +49,11 @@ struct plb_conv_problem {
 static plb_conv_problem *problems;
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 
-// ---------------------------------------------------------------------------- specs
-// Padding behind that no window reads in full says nothing: where as much as in front gives the
-// same outputs, the library is told that, since few of its engines pad one side alone.
-static void even_padding(plb_conv_shape *s) {
-    for (int i = 0; i < PLB_MAX_SPATIAL; i++) {
-        int64_t reach = s->dilation[i] * (s->kernel[i] - 1) + 1;
-        int64_t padded = s->in[i] + 2 * s->pad[i];
-        bool same = padded >= reach && (padded - reach) / s->stride[i] + 1 == s->out[i];
-        if (same) s->pad_end[i] = s->pad[i];
-    }
-}
-
-plb_status plb_conv_spec_of(const plb_query *q, plb_conv_spec *out) {
-    const plb_conv_attrs *attrs = q->attrs;
-    *out =
-        (plb_conv_spec){.op = q->op,
-                        .dtype = q->out[0].dtype,
-                        .layout = q->in[0].layout.kind,
-                        .bias = q->op == PLB_OP_conv && plb_operand_given(q, PLB_IN_BIAS),
-                        .residual = q->op == PLB_OP_conv && plb_operand_given(q, PLB_IN_RESIDUAL),
-                        .deterministic = q->deterministic,
-                        .no_winograd = q->no_winograd};
-    out->tf32 = q->math == PLB_MATH_TF32 && out->dtype == PLB_F32;
-    if (q->op == PLB_OP_conv) out->epilogue = attrs->epilogue;
-    PLB_TRY(plb_conv_shape_of(q->op, &q->in[0].shape, &q->in[1].shape, attrs, &out->shape));
-    even_padding(&out->shape);
-    return PLB_OK;
-}
-
-static void append_axes(plb_strbuf *text, const char *name, const int64_t *axes) {
-    plb_strbuf_printf(text, " %s=%lld,%lld,%lld", name, (long long)axes[0], (long long)axes[1],
-                      (long long)axes[2]);
-}
-
-static plb_status key_of(const plb_device *device, const plb_conv_spec *s, char *key) {
-    const plb_conv_shape *c = &s->shape;
-    plb_strbuf text = {0};
-    plb_strbuf_printf(&text, "%s %s %s %s l%d axes=%d n=%lld c=%lld k=%lld g=%lld",
-                      plb_cudnn_version(), device->fingerprint, plb_op_of(s->op)->name,
-                      plb_dtype_name(s->dtype), (int)s->layout, c->axes, (long long)c->n,
-                      (long long)c->c, (long long)c->k, (long long)c->groups);
-    append_axes(&text, "in", c->in), append_axes(&text, "w", c->kernel);
-    append_axes(&text, "s", c->stride), append_axes(&text, "d", c->dilation);
-    append_axes(&text, "p", c->pad), append_axes(&text, "e", c->pad_end);
-    plb_strbuf_printf(&text, " b%d r%d act=%d,%g,%g tf32=%d det=%d win=%d", s->bias, s->residual,
-                      (int)s->epilogue.activation, s->epilogue.alpha, s->epilogue.beta, s->tf32,
-                      s->deterministic, !s->no_winograd);
-    bool fits = !text.failed && text.length < KEY_BYTES;
-    if (fits) memcpy(key, text.text, text.length + 1);
-    plb_strbuf_free(&text);
-    return fits ? PLB_OK : plb_fail(PLB_ENOMEM, "out of memory for a convolution's key");
-}
-
 plb_status plb_conv_problem_of(plb_device *device, const plb_conv_spec *spec,
                                plb_conv_problem **out) {
-    char key[KEY_BYTES];
+    char key[PLB_CONV_KEY_BYTES];
     *out = NULL;
-    PLB_TRY(key_of(device, spec, key));
+    PLB_TRY(plb_conv_key_of(device, spec, key));
     pthread_mutex_lock(&list_lock);
     plb_conv_problem *p = problems;
     while (p && (p->device != device || strcmp(p->key, key) != 0)) p = p->next;
@@ -125,107 +73,6 @@ plb_status plb_conv_problem_of(plb_device *device, const plb_conv_spec *spec,
     return p ? PLB_OK : plb_fail(PLB_ENOMEM, "out of memory for a convolution");
 }
 
-// ---------------------------------------------------------------------------- graphs
-// A dense operand with these extents; 1-d values get a height of 1.
-static plb_cudnn_tensor operand(const plb_conv_spec *s, int64_t uid, int64_t a, int64_t b,
-                                const int64_t *extents) {
-    const int axes = s->shape.axes == 3 ? 3 : 2, rank = 2 + axes;
-    plb_cudnn_tensor t = {.uid = uid, .dtype = s->dtype, .rank = rank, .dim = {a, b}};
-    for (int i = 0; i < axes; i++) t.dim[2 + i] = extents[PLB_MAX_SPATIAL - axes + i];
-    const bool last = s->layout == PLB_LAYOUT_NHWC;
-    int64_t stride = last ? b : 1;
-    for (int i = rank - 1; i >= 2; i--) {
-        t.stride[i] = stride;
-        stride *= t.dim[i];
-    }
-    t.stride[1] = last ? 1 : stride;
-    t.stride[0] = last ? stride : stride * b;
-    return t;
-}
-
-// Adds what one op hands to the next, or the result when nothing is left to do.
-static plb_status add_value(plb_cudnn_graph *graph, const plb_cudnn_tensor *y, plb_dtype inner,
-                            int left, cudnnBackendDescriptor_t *out) {
-    plb_cudnn_tensor t = *y;
-    if (left > 0) {
-        t.uid = 100 + left;
-        t.dtype = inner;
-        t.inner = true;
-    }
-    return plb_cudnn_add_tensor(graph, &t, out);
-}
-
-typedef struct chain {
-    plb_cudnn_graph *graph;
-    plb_cudnn_tensor y;
-    plb_dtype inner;
-    int left; // ops still to come
-    cudnnBackendDescriptor_t now;
-} chain;
-
-static plb_status chain_sum(chain *c, const plb_cudnn_tensor *with) {
-    cudnnBackendDescriptor_t operand_of, next;
-    c->left--;
-    PLB_TRY(plb_cudnn_add_tensor(c->graph, with, &operand_of));
-    PLB_TRY(add_value(c->graph, &c->y, c->inner, c->left, &next));
-    PLB_TRY(plb_cudnn_add_sum(c->graph, c->now, operand_of, next));
-    c->now = next;
-    return PLB_OK;
-}
-
-static plb_status chain_epilogue(const plb_conv_spec *s, char form, chain *c) {
-    static const int64_t ones[PLB_MAX_SPATIAL] = {1, 1, 1};
-    plb_cudnn_tensor bias = operand(s, PLB_CONV_BIAS, 1, s->shape.k, ones);
-    plb_cudnn_tensor residual = c->y;
-    residual.uid = PLB_CONV_RESIDUAL;
-    if (form != 'a') bias.dtype = c->inner;
-    if (form == 'b' && s->bias) PLB_TRY(chain_sum(c, &bias));
-    if (s->residual) PLB_TRY(chain_sum(c, &residual));
-    if (form != 'b' && s->bias) PLB_TRY(chain_sum(c, &bias));
-    if (s->epilogue.activation == PLB_ACT_NONE) return PLB_OK;
-    double bounds[2];
-    cudnnBackendDescriptor_t y;
-    plb_epilogue_bounds(&s->epilogue, bounds);
-    PLB_TRY(plb_cudnn_add_tensor(c->graph, &c->y, &y));
-    return plb_cudnn_add_clamp(c->graph, c->now, y, bounds);
-}
-
-static plb_status build_graph(const plb_conv_spec *s, char form, cudnnHandle_t handle,
-                              plb_cudnn_graph *graph) {
-    const plb_conv_shape *c = &s->shape;
-    const int axes = c->axes == 3 ? 3 : 2;
-    const plb_cudnn_tensor x = operand(s, PLB_CONV_X, c->n, c->c, c->in);
-    const plb_cudnn_tensor w = operand(s, PLB_CONV_W, c->k, c->c / c->groups, c->kernel);
-    chain values = {.graph = graph, .y = operand(s, PLB_CONV_Y, c->n, c->k, c->out)};
-    values.inner = s->dtype == PLB_F64 ? PLB_F64 : PLB_F32;
-    if (form != 'u') {
-        values.left = s->bias + s->residual + (s->epilogue.activation != PLB_ACT_NONE);
-    }
-    plb_cudnn_convolution convolution = {.op = s->op, .precision = values.inner, .axes = axes};
-    for (int i = 0; i < axes; i++) {
-        int from = PLB_MAX_SPATIAL - axes + i;
-        convolution.stride[i] = c->stride[from], convolution.dilation[i] = c->dilation[from];
-        convolution.pad[i] = c->pad[from], convolution.pad_end[i] = c->pad_end[from];
-    }
-    PLB_TRY(plb_cudnn_add_tensor(graph, &x, &convolution.x));
-    PLB_TRY(plb_cudnn_add_tensor(graph, &w, &convolution.w));
-    PLB_TRY(add_value(graph, &values.y, values.inner, values.left, &values.now));
-    convolution.y = values.now;
-    PLB_TRY(plb_cudnn_add_convolution(graph, &convolution));
-    if (form != 'u') PLB_TRY(chain_epilogue(s, form, &values));
-    return plb_cudnn_graph_finish(graph, handle);
-}
-
-// Whether a form says something that those before it do not.
-static bool form_applies(const plb_conv_spec *s, char form) {
-    bool act = s->epilogue.activation != PLB_ACT_NONE, narrow = s->dtype != PLB_F32;
-    if (form == 'u') return true;
-    if (s->dtype == PLB_F64 || !(s->bias || s->residual || act)) return false;
-    if (form == 'b') return s->bias && (narrow || s->residual);
-    if (form == 'c') return s->bias && narrow && s->residual;
-    return true;
-}
-
 // ---------------------------------------------------------------------------- candidates
 static bool note(const plb_cudnn_candidate *c, cudnnBackendNumericalNote_t note) {
     return c->notes >> (unsigned)note & 1u;
@@ -240,9 +87,8 @@ static bool allowed(const plb_conv_spec *s, const plb_cudnn_candidate *c) {
                     note(c, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6) ||
                     note(c, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13);
     if (s->no_winograd && winograd) return false;
-    if (s->dtype != PLB_F32) return true;
-    if (note(c, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return false;
-    return s->tf32 || !note(c, CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+    if (s->dtype == PLB_F32 && note(c, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return false;
+    return !plb_conv_without_tensor_cores(s) || !note(c, CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
 }
 
 typedef struct keeper {
@@ -276,12 +122,6 @@ static bool keep(void *context, plb_cudnn_candidate *c) {
     return true;
 }
 
-// Products of f32: most guesses are made for TF32. Those that are left are few and far from each
-// other in speed, and the fastest, by Winograd's or Fourier's transforms, are bare convolutions.
-static bool without_tensor_cores(const plb_conv_spec *s) {
-    return s->dtype == PLB_F32 && !s->tf32;
-}
-
 static void propose_form(plb_conv_problem *p, int f, cudnnHandle_t handle) {
     static const struct {
         cudnnBackendHeurMode_t mode;
@@ -290,12 +130,12 @@ static void propose_form(plb_conv_problem *p, int f, cudnnHandle_t handle) {
     } modes[] = {{CUDNN_HEUR_MODE_A, 10, 8, 10},
                  {CUDNN_HEUR_MODE_B, 3, 2, 6},
                  {CUDNN_HEUR_MODE_FALLBACK, 2, 1, 8}};
-    const bool later = p->n > 0, plain = without_tensor_cores(&p->spec);
+    const bool later = p->n > 0, plain = plb_conv_without_tensor_cores(&p->spec);
     // Where there are others, of the last forms the best guesses only.
     const bool spare = later && !plain && (forms[f] == 'u' || forms[f] == 'c');
     keeper k = {p, forms[f]};
     if (plb_cudnn_graph_new(&p->graphs[f]) != PLB_OK) return;
-    if (build_graph(&p->spec, forms[f], handle, p->graphs[f]) != PLB_OK) {
+    if (plb_conv_graph_build(&p->spec, forms[f], handle, p->graphs[f]) != PLB_OK) {
         plb_log_line(PLB_LOG_DEBUG, "%s: form %c: %s", p->key, forms[f], plb_error_text());
         return;
     }
@@ -313,7 +153,7 @@ static plb_status propose(plb_conv_problem *p) { // locked
     if (p->proposed) return PLB_OK;
     PLB_TRY(plb_cudnn_handle(p->device, &handle));
     for (int f = 0; f < N_FORMS; f++) {
-        if (form_applies(&p->spec, forms[f])) propose_form(p, f, handle);
+        if (plb_conv_form_applies(&p->spec, forms[f])) propose_form(p, f, handle);
     }
     p->proposed = true;
     return PLB_OK;
@@ -325,7 +165,7 @@ static size_t workspace_limit_bytes(const plb_conv_problem *p) {
     const plb_conv_shape *s = &p->spec.shape;
     const size_t most = p->device->memory_bytes / 16;
     double values = (double)s->n * (double)s->c, results = (double)s->n * (double)s->k;
-    if (!without_tensor_cores(&p->spec)) return usual_workspace_bytes;
+    if (!plb_conv_without_tensor_cores(&p->spec)) return usual_workspace_bytes;
     for (int i = 0; i < PLB_MAX_SPATIAL; i++) {
         values *= (double)s->in[i], results *= (double)s->out[i];
     }

@@ -2,37 +2,15 @@
 // What cuDNN has to offer for one convolution with its epilogue: the candidates of all equivalent
 // graphs, and their plans. A problem is known by what it computes; nodes that compute the same
 // share it, for as long as the process lives. Plans that lost a race go when the next one begins.
-//
-// A form is one graph that computes the node:
-//   'a'  y = act((conv + residual) + bias), bias in the values' own type
-//   'b'  y = act((conv + bias) + residual), bias in f32
-//   'c'  y = act((conv + residual) + bias), bias in f32
-//   'u'  the bare convolution; the epilogue is a kernel of ours behind it
-// Engines that were compiled ahead take some of them, those compiled at run time others, and which
-// is fastest only time can tell.
 #ifndef PLB_ENGINE_DEVICE_CUDA_CONV_PROBLEM_H
 #define PLB_ENGINE_DEVICE_CUDA_CONV_PROBLEM_H
 
-#include "engine/device/cuda/convolve.h"
-#include "engine/device/cuda/cudnn.h"
+#include "engine/device/cuda/conv_form.h"
 
 enum { PLB_CONV_MAX_CANDIDATES = 64 };
-// Names of operands in a plan.
-enum { PLB_CONV_X = 1, PLB_CONV_W, PLB_CONV_Y, PLB_CONV_BIAS, PLB_CONV_RESIDUAL };
-
-typedef struct plb_conv_spec {
-    plb_op_id op;
-    plb_dtype dtype;
-    plb_layout_kind layout; // of x, w and y alike
-    plb_conv_shape shape;
-    bool bias, residual;
-    plb_epilogue epilogue;
-    bool tf32, deterministic, no_winograd;
-} plb_conv_spec;
 
 typedef struct plb_conv_problem plb_conv_problem;
 
-PLB_MUST_USE plb_status plb_conv_spec_of(const plb_query *q, plb_conv_spec *out);
 PLB_MUST_USE plb_status plb_conv_problem_of(plb_device *device, const plb_conv_spec *spec,
                                             plb_conv_problem **out);
 // Begins to make the plans of all candidates, in the background: for as long as making may take of

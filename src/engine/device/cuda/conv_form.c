@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/device/cuda/conv_form.h"
+
+#include "base/core/status.h"
+
+// A dense operand with these extents; 1-d values get a height of 1.
+static plb_cudnn_tensor operand(const plb_conv_spec *s, int64_t uid, int64_t a, int64_t b,
+                                const int64_t *extents) {
+    const int axes = s->shape.axes == 3 ? 3 : 2, rank = 2 + axes;
+    plb_cudnn_tensor t = {.uid = uid, .dtype = s->dtype, .rank = rank, .dim = {a, b}};
+    for (int i = 0; i < axes; i++) t.dim[2 + i] = extents[PLB_MAX_SPATIAL - axes + i];
+    const bool last = s->layout == PLB_LAYOUT_NHWC;
+    int64_t stride = last ? b : 1;
+    for (int i = rank - 1; i >= 2; i--) {
+        t.stride[i] = stride;
+        stride *= t.dim[i];
+    }
+    t.stride[1] = last ? 1 : stride;
+    t.stride[0] = last ? stride : stride * b;
+    return t;
+}
+
+// Adds what one op hands to the next, or the result when nothing is left to do.
+static plb_status add_value(plb_cudnn_graph *graph, const plb_cudnn_tensor *y, plb_dtype inner,
+                            int left, cudnnBackendDescriptor_t *out) {
+    plb_cudnn_tensor t = *y;
+    if (left > 0) {
+        t.uid = 100 + left;
+        t.dtype = inner;
+        t.inner = true;
+    }
+    return plb_cudnn_add_tensor(graph, &t, out);
+}
+
+typedef struct chain {
+    plb_cudnn_graph *graph;
+    plb_cudnn_tensor y;
+    plb_dtype inner;
+    int left; // ops still to come
+    cudnnBackendDescriptor_t now;
+} chain;
+
+static plb_status chain_sum(chain *c, const plb_cudnn_tensor *with) {
+    cudnnBackendDescriptor_t operand_of, next;
+    c->left--;
+    PLB_TRY(plb_cudnn_add_tensor(c->graph, with, &operand_of));
+    PLB_TRY(add_value(c->graph, &c->y, c->inner, c->left, &next));
+    PLB_TRY(plb_cudnn_add_sum(c->graph, c->now, operand_of, next));
+    c->now = next;
+    return PLB_OK;
+}
+
+static plb_status chain_epilogue(const plb_conv_spec *s, char form, chain *c) {
+    static const int64_t ones[PLB_MAX_SPATIAL] = {1, 1, 1};
+    plb_cudnn_tensor bias = operand(s, PLB_CONV_BIAS, 1, s->shape.k, ones);
+    plb_cudnn_tensor residual = c->y;
+    residual.uid = PLB_CONV_RESIDUAL;
+    if (form != 'a') bias.dtype = c->inner;
+    if (form == 'b' && s->bias) PLB_TRY(chain_sum(c, &bias));
+    if (s->residual) PLB_TRY(chain_sum(c, &residual));
+    if (form != 'b' && s->bias) PLB_TRY(chain_sum(c, &bias));
+    if (s->epilogue.activation == PLB_ACT_NONE) return PLB_OK;
+    double bounds[2];
+    cudnnBackendDescriptor_t y;
+    plb_epilogue_bounds(&s->epilogue, bounds);
+    PLB_TRY(plb_cudnn_add_tensor(c->graph, &c->y, &y));
+    return plb_cudnn_add_clamp(c->graph, c->now, y, bounds);
+}
+
+plb_status plb_conv_graph_build(const plb_conv_spec *s, char form, cudnnHandle_t handle,
+                                plb_cudnn_graph *graph) {
+    const plb_conv_shape *c = &s->shape;
+    const int axes = c->axes == 3 ? 3 : 2;
+    const plb_cudnn_tensor x = operand(s, PLB_CONV_X, c->n, c->c, c->in);
+    const plb_cudnn_tensor w = operand(s, PLB_CONV_W, c->k, c->c / c->groups, c->kernel);
+    chain values = {.graph = graph, .y = operand(s, PLB_CONV_Y, c->n, c->k, c->out)};
+    values.inner = s->dtype == PLB_F64 ? PLB_F64 : PLB_F32;
+    if (form != 'u') {
+        values.left = s->bias + s->residual + (s->epilogue.activation != PLB_ACT_NONE);
+    }
+    plb_cudnn_convolution convolution = {.op = s->op, .precision = values.inner, .axes = axes};
+    for (int i = 0; i < axes; i++) {
+        int from = PLB_MAX_SPATIAL - axes + i;
+        convolution.stride[i] = c->stride[from], convolution.dilation[i] = c->dilation[from];
+        convolution.pad[i] = c->pad[from], convolution.pad_end[i] = c->pad_end[from];
+    }
+    PLB_TRY(plb_cudnn_add_tensor(graph, &x, &convolution.x));
+    PLB_TRY(plb_cudnn_add_tensor(graph, &w, &convolution.w));
+    PLB_TRY(add_value(graph, &values.y, values.inner, values.left, &values.now));
+    convolution.y = values.now;
+    PLB_TRY(plb_cudnn_add_convolution(graph, &convolution));
+    if (form != 'u') PLB_TRY(chain_epilogue(s, form, &values));
+    return plb_cudnn_graph_finish(graph, handle);
+}
+
+bool plb_conv_form_applies(const plb_conv_spec *s, char form) {
+    bool act = s->epilogue.activation != PLB_ACT_NONE, narrow = s->dtype != PLB_F32;
+    if (form == 'u') return true;
+    if (s->dtype == PLB_F64 || !(s->bias || s->residual || act)) return false;
+    if (form == 'b') return s->bias && (narrow || s->residual);
+    if (form == 'c') return s->bias && narrow && s->residual;
+    return true;
+}
