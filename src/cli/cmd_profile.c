@@ -27,7 +27,7 @@
 
 typedef struct profile_flags {
     plb_profile_flags show;
-    const char *graph_nodes, *trace, *save, *output, *window, *counters, *db, *label;
+    const char *graph_nodes, *trace, *save, *output, *window, *counters, *db, *label, *folded;
     const char *record;
     int64_t trace_mib, sample_ms, function_ms, block_ms, pid;
     double delay_s, limit_s, budget_percent;
@@ -77,6 +77,8 @@ static const plb_flag flags[] = {
      .help = "write the report there, away from what the program prints"},
     {FLAG("functions", INT, function_ms), .value = "MS", .max = 1000, .fallback = "10",
      .help = "of processor time between samples; 0: none"},
+    {FLAG("folded", FILE, folded), .value = "FILE",
+     .help = "write which functions called which, folded, as flame graphs take it"},
     {FLAG("host-only", SWITCH, host_only), .help = "do not put the probe into the program"},
     {FLAG("strict", SWITCH, strict),
      .help = "exit with 6 when the profile is incomplete, or of no device"},
@@ -108,6 +110,7 @@ typedef struct job {
     int output; // where the report goes, or -1
     plb_command_result run;
     plb_sampled sampled;
+    plb_strbuf folded;
 } job;
 
 static int64_t record_percent(const profile_flags *f) {
@@ -187,6 +190,8 @@ static plb_status prepare(job *j) {
     uint32_t asked;
     PLB_TRY(check_budget(f));
     PLB_TRY(check_counters(f, &asked));
+    if (f->folded && !f->function_ms)
+        return plb_fail(PLB_EINVAL, "--folded tells of samples: without --functions 0");
     j->command = plb_alloc_array((size_t)j->call->operand_count + 1, sizeof *j->command);
     if (!j->command) return plb_fail(PLB_ENOMEM, "out of memory for a command");
     memcpy(j->command, j->call->operands, (size_t)j->call->operand_count * sizeof *j->command);
@@ -199,6 +204,7 @@ static plb_status prepare(job *j) {
     if (!f->host_only) PLB_TRY(plb_probe_library(j->library, sizeof j->library));
     PLB_TRY(plb_cli_check_writable("save", f->save));
     PLB_TRY(plb_cli_check_writable("trace", f->trace));
+    PLB_TRY(plb_cli_check_writable("folded", f->folded));
     PLB_TRY(check_store(f));
     if (f->output) {
         j->output = open(f->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -234,6 +240,7 @@ static plb_status run_command(job *j) {
                                          .sample_ms = f->sample_ms,
                                          .function_ms = (int)f->function_ms,
                                          .sampled = f->function_ms ? &j->sampled : NULL,
+                                         .folded = f->folded ? &j->folded : NULL,
                                          .interrupted = plb_cli_interrupted};
     PLB_TRY(plb_command_run(&options, j->command, &j->run));
     return j->run.started ? PLB_OK : plb_fail(PLB_EINVAL, "%s", j->run.error_text);
@@ -285,6 +292,19 @@ out:
     return status;
 }
 
+static plb_status write_folded(const job *j) {
+    const char *path = j->flags->folded;
+    plb_atomic_file *file;
+    if (j->folded.failed) return plb_fail(PLB_ENOMEM, "%s: no memory for chains of calls", path);
+    if (j->sampled.reason[0]) plb_note("%s: no samples: %s", path, j->sampled.reason);
+    PLB_TRY(plb_atomic_open(path, &file));
+    plb_status status = PLB_OK;
+    if (j->folded.length) status = plb_atomic_write(file, j->folded.text, j->folded.length);
+    if (!status) return plb_atomic_commit(file);
+    plb_atomic_abort(file);
+    return status;
+}
+
 // The program's own exit code, unless the profile is incomplete and must not be. What cannot be
 // written, on a disk that is full, does not keep the rest from being told.
 static plb_status report(job *j) {
@@ -302,6 +322,7 @@ static plb_status report(job *j) {
                                    .bandwidth = f->bandwidth};
     const plb_status shown = plb_profile_show(&view, j->call, why, sizeof why);
     if (f->save) PLB_TRY(plb_kept_write(f->save, &about, j->folder));
+    if (f->folded) PLB_TRY(write_folded(j));
     if (f->db) PLB_TRY(store(j, &view));
     PLB_TRY(shown);
     j->call->exit_code = j->run.exit_code;
@@ -319,6 +340,7 @@ static plb_status run_in_folder(job *j) {
 
 static void free_job(job *j) {
     if (j->output >= 0) close(j->output);
+    plb_strbuf_free(&j->folded);
     plb_free(j->command);
     plb_free(j);
 }
@@ -339,8 +361,8 @@ static plb_status run_case(plb_call *call) {
                                         .timeout = 900,
                                         .proof_time = 60};
     if (f->api || f->ranges || f->cost || f->record || f->budget_percent > 0 || f->trace ||
-        f->save || f->counters || f->output || f->db || f->label || f->host_only || f->bandwidth ||
-        f->takers || is_windowed(f))
+        f->save || f->folded || f->counters || f->output || f->db || f->label || f->host_only ||
+        f->bandwidth || f->takers || is_windowed(f))
         return plb_fail(PLB_EINVAL, "--stack: a case of our own is looked at while it is steady; "
                                     "flags of a command's window and files do not apply");
     if (call->operand_count != 1)

@@ -155,7 +155,8 @@ static plb_status run(const plb_command_options *o, char *const *argv, const sig
     plb_counters counters;
     plb_counters_open(&counters, pid);
     plb_cards *cards = plb_cards_open();
-    plb_sampler *sampler = o->sampled ? plb_sampler_open(pid, o->function_ms) : NULL;
+    plb_sampler *sampler =
+        o->sampled ? plb_sampler_open(pid, o->function_ms, o->folded != NULL) : NULL;
     plb_rapl *rapl = plb_rapl_open(o->powercap);
     out->begin_ns = plb_now_ns();
     close(go[1]);
@@ -167,7 +168,7 @@ static plb_status run(const plb_command_options *o, char *const *argv, const sig
     sigaction(SIGINT, &interrupt, NULL);
     sigaction(SIGQUIT, &quit, NULL);
     plb_counters_close(&counters, out);
-    if (o->sampled) plb_sampler_close(sampler, o->sampled);
+    if (o->sampled) plb_sampler_close(sampler, o->sampled, o->folded);
     plb_cards_close(cards, out);
     plb_rapl_close(rapl, out);
     if (!out->started)

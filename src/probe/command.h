@@ -33,6 +33,7 @@ typedef struct plb_command_options {
     int64_t sample_ms;    // between two looks at threads and cards
     int function_ms;      // of processor time between two samples of `sampled`
     plb_sampled *sampled; // NULL, or where to say in which functions processors were busy
+    plb_strbuf *folded;   // NULL, or where to append which of them called which (chains.h)
     bool (*interrupted)(void); // NULL, or asked before the program starts
 } plb_command_options;
 

@@ -32,14 +32,14 @@ typedef struct mappings {
 } mappings;
 
 typedef struct process {
-    uint32_t pid;
-    mappings *maps; // NULL: none known
+    uint32_t pid, name; // name: a file's number, though it is none
+    mappings *maps;     // NULL: none known
 } process;
 
 typedef struct spot {
-    uint64_t offset;   // in the file
-    uint32_t file, at; // at: its own number
-    int64_t samples;   // 0: free
+    plb_place place;
+    int64_t samples; // 0: free
+    uint32_t at;     // its own number
 } spot;
 
 // A sample, by the number of its spot.
@@ -87,14 +87,19 @@ void plb_places_free(plb_places *p) {
 }
 
 // The newest first: processes come and go at that end.
-static process *find(plb_places *p, uint32_t pid) {
+static const process *find(const plb_places *p, uint32_t pid) {
     for (int i = p->processes; i-- > 0;)
         if (p->process[i].pid == pid) return &p->process[i];
     return NULL;
 }
 
+static process *find_own(plb_places *p, uint32_t pid) {
+    const process *found = find(p, pid);
+    return found ? &p->process[found - p->process] : NULL;
+}
+
 static process *find_or_add(plb_places *p, uint32_t pid) {
-    process *found = find(p, pid);
+    process *found = find_own(p, pid);
     if (found || p->processes == PROCESSES) return found;
     p->process[p->processes] = (process){.pid = pid};
     return &p->process[p->processes++];
@@ -153,22 +158,29 @@ void plb_places_map(plb_places *p, uint32_t pid, uint64_t begin, uint64_t length
 }
 
 void plb_places_fork(plb_places *p, uint32_t pid, uint32_t parent) {
-    process *old = find(p, parent), *one = find_or_add(p, pid);
+    const process *old = find(p, parent);
+    process *one = find_or_add(p, pid);
     if (!one || one == old) return;
     drop(one->maps);
     one->maps = old ? old->maps : NULL;
+    one->name = old ? old->name : FILE_UNKNOWN;
     if (one->maps) one->maps->users++;
 }
 
 void plb_places_exec(plb_places *p, uint32_t pid) {
-    process *one = find(p, pid);
+    process *one = find_own(p, pid);
     if (!one) return;
     drop(one->maps);
     one->maps = NULL;
 }
 
+void plb_places_rename(plb_places *p, uint32_t pid, const char *name) {
+    process *one = find_or_add(p, pid);
+    if (one) one->name = file_of(p, name);
+}
+
 void plb_places_exit(plb_places *p, uint32_t pid) {
-    process *one = find(p, pid);
+    process *one = find_own(p, pid);
     if (!one) return;
     drop(one->maps);
     *one = p->process[--p->processes];
@@ -179,20 +191,19 @@ static void note_moment(plb_places *p, uint32_t pid, int64_t at_ns, uint32_t num
 }
 
 // Returns the spot's number, SPOTS for none.
-static uint32_t count_at(plb_places *p, uint32_t file, uint64_t offset) {
-    uint64_t hash = plb_hash_bytes(PLB_HASH_SEED, &offset, sizeof offset);
-    hash = plb_hash_bytes(hash, &file, sizeof file);
+static uint32_t count_at(plb_places *p, plb_place at) {
+    const uint64_t hash = plb_hash_bytes(PLB_HASH_SEED, &at, sizeof at);
     for (uint32_t n = 0; n < TRIES; n++) {
         spot *s = &p->spot[(hash + n) & (SPOTS - 1)];
-        if (s->samples && (s->file != file || s->offset != offset)) continue;
-        s->file = file, s->offset = offset, s->samples++;
+        if (s->samples && (s->place.file != at.file || s->place.offset != at.offset)) continue;
+        s->place = at, s->samples++;
         return (uint32_t)(s - p->spot);
     }
     p->unplaced++;
     return SPOTS;
 }
 
-static uint32_t count_address(plb_places *p, uint32_t pid, uint64_t address) {
+plb_place plb_places_at(const plb_places *p, uint32_t pid, uint64_t address) {
     const process *one = find(p, pid);
     const mappings *m = one ? one->maps : NULL;
     for (size_t i = m ? m->count : 0; i-- > 0;) { // the newest counts
@@ -200,21 +211,30 @@ static uint32_t count_address(plb_places *p, uint32_t pid, uint64_t address) {
         if (address < at->begin || address - at->begin >= at->length) continue;
         const char *path = at->file >= FILE_FIRST ? p->path[at->file] : "";
         const bool is_file = path[0] == '/' && path[1] != '/';
-        return count_at(p, at->file, is_file ? address - at->begin + at->file_offset : 0);
+        return (plb_place){at->file, is_file ? address - at->begin + at->file_offset : 0};
     }
-    return count_at(p, FILE_UNKNOWN, 0);
+    return (plb_place){FILE_UNKNOWN, 0};
+}
+
+plb_place plb_places_in_kernel(void) {
+    return (plb_place){FILE_KERNEL, 0};
+}
+
+plb_place plb_places_program(const plb_places *p, uint32_t pid) {
+    const process *one = find(p, pid);
+    return (plb_place){one ? one->name : FILE_UNKNOWN, PLB_PLACE_PROGRAM};
 }
 
 void plb_places_sample(plb_places *p, uint32_t pid, uint64_t address, int64_t at_ns) {
-    note_moment(p, pid, at_ns, count_address(p, pid, address));
+    note_moment(p, pid, at_ns, count_at(p, plb_places_at(p, pid, address)));
 }
 
 void plb_places_sample_kernel(plb_places *p, uint32_t pid, int64_t at_ns) {
-    note_moment(p, pid, at_ns, count_at(p, FILE_KERNEL, 0));
+    note_moment(p, pid, at_ns, count_at(p, plb_places_in_kernel()));
 }
 
 // ---------------------------------------------------------------------------- functions
-static const char *module_of(const plb_places *p, uint32_t file) {
+static const char *module_of(const plb_places *p, uint64_t file) {
     if (file == FILE_UNKNOWN) return "[unknown]";
     if (file == FILE_KERNEL) return "[kernel]";
     const char *path = p->path[file], *slash = strrchr(path, '/');
@@ -223,7 +243,7 @@ static const char *module_of(const plb_places *p, uint32_t file) {
 }
 
 static int by_file(const void *left, const void *right) {
-    const spot *a = left, *b = right;
+    const plb_place *a = &((const spot *)left)->place, *b = &((const spot *)right)->place;
     if (a->file != b->file) return a->file < b->file ? -1 : 1;
     return (a->offset > b->offset) - (a->offset < b->offset);
 }
@@ -236,7 +256,7 @@ static int by_samples(const void *left, const void *right) {
 }
 
 // Only of plain files: to open a device may set it going.
-static plb_elf_symbols *symbols_of(const plb_places *p, uint32_t file) {
+static plb_elf_symbols *symbols_of(const plb_places *p, uint64_t file) {
     struct stat about;
     plb_elf_symbols *symbols = NULL;
     if (file < FILE_FIRST || p->path[file][0] != '/' || stat(p->path[file], &about) ||
@@ -245,23 +265,33 @@ static plb_elf_symbols *symbols_of(const plb_places *p, uint32_t file) {
     return symbols;
 }
 
+void plb_place_name(plb_place_namer *n, plb_place at, plb_sampled_function *out) {
+    const char *mangled = NULL;
+    if (n->file != at.file) {
+        plb_elf_symbols_free(n->symbols);
+        n->symbols = symbols_of(n->places, at.file);
+        n->file = at.file;
+    }
+    if (n->symbols) mangled = plb_elf_symbols_at(n->symbols, at.offset);
+    out->name[0] = '\0';
+    if (mangled) plb_kernel_demangle(mangled, out->name, sizeof out->name);
+    snprintf(out->module, sizeof out->module, "%s", module_of(n->places, at.file));
+}
+
+void plb_place_namer_end(plb_place_namer *n) {
+    plb_elf_symbols_free(n->symbols);
+    *n = (plb_place_namer){0};
+}
+
 // Spots in the order of files and offsets, those of one function after each other; row_of[i] is the
 // row of spots[i].
 static int gather(const plb_places *p, const spot *spots, size_t count, plb_sampled_function *rows,
                   int *row_of) {
-    plb_elf_symbols *symbols = NULL;
+    plb_place_namer namer = {.places = p};
     int n = 0;
     for (size_t i = 0; i < count; i++) {
-        const spot *s = &spots[i];
-        const char *mangled = NULL;
-        if (!i || spots[i - 1].file != s->file) {
-            plb_elf_symbols_free(symbols);
-            symbols = symbols_of(p, s->file);
-        }
-        if (symbols) mangled = plb_elf_symbols_at(symbols, s->offset);
-        plb_sampled_function row = {.samples = s->samples};
-        if (mangled) plb_kernel_demangle(mangled, row.name, sizeof row.name);
-        snprintf(row.module, sizeof row.module, "%s", module_of(p, s->file));
+        plb_sampled_function row = {.samples = spots[i].samples};
+        plb_place_name(&namer, spots[i].place, &row);
         if (n && strcmp(rows[n - 1].name, row.name) == 0 &&
             strcmp(rows[n - 1].module, row.module) == 0)
             rows[n - 1].samples += row.samples;
@@ -269,7 +299,7 @@ static int gather(const plb_places *p, const spot *spots, size_t count, plb_samp
             rows[n++] = row;
         row_of[i] = n - 1;
     }
-    plb_elf_symbols_free(symbols);
+    plb_place_namer_end(&namer);
     return n;
 }
 

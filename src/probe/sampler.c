@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/core/alloc.h"
+#include "probe/chains.h"
 #include "probe/places.h"
 
 enum {
@@ -36,6 +37,7 @@ struct plb_sampler {
     ring *ring;
     int rings;
     plb_places *places; // what is known of processes and addresses
+    plb_chains *chains; // NULL: not noted
     uint8_t *batch;
     note *note;
     size_t batch_bytes, batch_room, notes, note_room;
@@ -50,17 +52,18 @@ typedef struct stamp {
     uint64_t time_ns;
 } stamp;
 
-static int open_on(pid_t pid, int processor, int64_t period_ns, bool kernel_too) {
+static int open_on(const plb_sampler *s, pid_t pid, int processor, bool kernel_too) {
+    const uint64_t type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
     struct perf_event_attr attr = {.size = sizeof attr,
                                    .type = PERF_TYPE_SOFTWARE,
                                    .config = PERF_COUNT_SW_CPU_CLOCK,
-                                   .sample_period = (uint64_t)period_ns,
-                                   .sample_type =
-                                       PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
+                                   .sample_period = (uint64_t)s->period_ns,
+                                   .sample_type = s->chains ? type | PERF_SAMPLE_CALLCHAIN : type,
                                    .disabled = 1,
                                    .inherit = 1,
                                    .enable_on_exec = 1,
                                    .exclude_kernel = !kernel_too,
+                                   .exclude_callchain_kernel = 1,
                                    .exclude_hv = 1,
                                    .mmap = 1,
                                    .mmap2 = 1,
@@ -100,7 +103,7 @@ static bool open_rings(plb_sampler *s, pid_t pid, bool kernel_too) {
     s->ring = plb_alloc_array(processors > 0 ? (size_t)processors : 1, sizeof *s->ring);
     for (int i = 0; s->ring && i < processors; i++) {
         ring *r = &s->ring[s->rings];
-        r->fd = open_on(pid, i, s->period_ns, kernel_too);
+        r->fd = open_on(s, pid, i, kernel_too);
         if (r->fd < 0 && errno == ENODEV) continue;
         if (r->fd >= 0) s->rings++;
         if (r->fd < 0 || !map_ring(r)) {
@@ -123,11 +126,17 @@ static void close_rings(plb_sampler *s) {
     s->ring = NULL, s->rings = 0;
 }
 
-plb_sampler *plb_sampler_open(pid_t pid, int period_ms) {
+plb_sampler *plb_sampler_open(pid_t pid, int period_ms, bool calls) {
     plb_sampler *s = plb_alloc(sizeof *s);
     if (!s) return NULL;
     // A little more, since many a program keeps the beat of milliseconds.
-    *s = (plb_sampler){.period_ns = period_ms * INT64_C(1000000) + 3000};
+    *s = (plb_sampler){.period_ns = period_ms * INT64_C(1000000) + 3000,
+                       .places = plb_places_new(),
+                       .chains = calls ? plb_chains_new() : NULL};
+    if (!s->places || (calls && !s->chains)) {
+        plb_sampler_close(s, NULL, NULL);
+        return NULL;
+    }
     if (!open_rings(s, pid, true)) {
         close_rings(s);
         if (open_rings(s, pid, false))
@@ -135,10 +144,7 @@ plb_sampler *plb_sampler_open(pid_t pid, int period_ms) {
         else
             close_rings(s);
     }
-    s->places = plb_places_new();
-    if (s->places) return s;
-    plb_sampler_close(s, NULL);
-    return NULL;
+    return s;
 }
 
 // ---------------------------------------------------------------------------- a batch of notes
@@ -212,6 +218,52 @@ static void read_mapping(plb_sampler *s, const uint8_t *bytes, size_t size_bytes
     plb_places_map(s->places, m.pid, m.begin, m.length, m.file_offset, path);
 }
 
+// From the innermost on, as the kernel writes them; between them it marks whose they are.
+static void note_chain(plb_sampler *s, uint32_t pid, bool in_kernel, const uint8_t *body,
+                       size_t size_bytes) {
+    plb_place place[PLB_CHAIN_DEPTH + 2];
+    uint64_t words, address;
+    int depth = 0;
+    if (size_bytes < sizeof words) return;
+    memcpy(&words, body, sizeof words);
+    if (words > size_bytes / sizeof words - 1) return;
+    if (in_kernel) place[depth++] = plb_places_in_kernel();
+    bool innermost = true;
+    for (uint64_t i = 1; i <= words && depth <= PLB_CHAIN_DEPTH; i++) {
+        memcpy(&address, body + i * sizeof address, sizeof address);
+        if (address >= (uint64_t)PERF_CONTEXT_MAX) continue;
+        // A caller goes on behind its call, which may be the end of it.
+        place[depth++] = plb_places_at(s->places, pid, innermost ? address : address - 1);
+        innermost = false;
+    }
+    place[depth++] = plb_places_program(s->places, pid);
+    plb_chains_note(s->chains, place, depth);
+}
+
+static void read_sample(plb_sampler *s, const struct perf_event_header *h, stamp at,
+                        const uint8_t *body, size_t size_bytes) {
+    const bool user = (h->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER;
+    const size_t front = 8 + sizeof at;
+    uint64_t address;
+    memcpy(&address, body, sizeof address);
+    if (user)
+        plb_places_sample(s->places, at.pid, address, (int64_t)at.time_ns);
+    else
+        plb_places_sample_kernel(s->places, at.pid, (int64_t)at.time_ns);
+    if (s->chains && size_bytes > front)
+        note_chain(s, at.pid, !user, body + front, size_bytes - front);
+}
+
+// Threads have names of their own; the program's is that of its first.
+static void read_name(plb_sampler *s, const struct perf_event_header *h, const uint32_t ids[2],
+                      const uint8_t *body, size_t size_bytes) {
+    const char *name = (const char *)body + 2 * sizeof *ids;
+    if (h->misc & PERF_RECORD_MISC_COMM_EXEC) plb_places_exec(s->places, ids[0]);
+    if (size_bytes <= 2 * sizeof *ids + sizeof(stamp) || ids[0] != ids[1]) return;
+    if (memchr(name, 0, size_bytes - 2 * sizeof *ids - sizeof(stamp)))
+        plb_places_rename(s->places, ids[0], name);
+}
+
 static void read_note(plb_sampler *s, const uint8_t *bytes) {
     struct perf_event_header h;
     uint32_t ids[4] = {0}; // of fork and exit: process, its parent, thread, its parent
@@ -223,16 +275,9 @@ static void read_note(plb_sampler *s, const uint8_t *bytes) {
     memcpy(ids, body, sizeof ids);
     memcpy(&word, body, sizeof word);
     switch (h.type) {
-    case PERF_RECORD_SAMPLE:
-        if ((h.misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER)
-            plb_places_sample(s->places, at.pid, word, (int64_t)at.time_ns);
-        else
-            plb_places_sample_kernel(s->places, at.pid, (int64_t)at.time_ns);
-        break;
+    case PERF_RECORD_SAMPLE: read_sample(s, &h, at, body, size_bytes); break;
     case PERF_RECORD_MMAP2: read_mapping(s, body, size_bytes); break;
-    case PERF_RECORD_COMM:
-        if (h.misc & PERF_RECORD_MISC_COMM_EXEC) plb_places_exec(s->places, ids[0]);
-        break;
+    case PERF_RECORD_COMM: read_name(s, &h, ids, body, size_bytes); break;
     case PERF_RECORD_FORK:
         if (ids[0] != ids[1]) plb_places_fork(s->places, ids[0], ids[1]);
         break;
@@ -255,7 +300,7 @@ void plb_sampler_drain(plb_sampler *s) {
     for (size_t i = 0; i < s->notes; i++) read_note(s, s->batch + s->note[i].at);
 }
 
-void plb_sampler_close(plb_sampler *s, plb_sampled *out) {
+void plb_sampler_close(plb_sampler *s, plb_sampled *out, plb_strbuf *folded) {
     if (out) *out = (plb_sampled){.period_ns = s ? s->period_ns : 0};
     if (!s) {
         if (out) snprintf(out->reason, sizeof out->reason, "no memory for samples");
@@ -264,10 +309,13 @@ void plb_sampler_close(plb_sampler *s, plb_sampled *out) {
     if (out) {
         plb_sampler_drain(s);
         plb_places_functions(s->places, out);
+        if (folded && s->chains && plb_chains_fold(s->chains, s->places, folded))
+            folded->failed = true;
         out->lost = s->lost, out->kernel_too = s->kernel_too;
         snprintf(out->reason, sizeof out->reason, "%s", s->reason);
     }
     close_rings(s);
+    plb_chains_free(s->chains);
     plb_places_free(s->places);
     plb_free(s->batch);
     plb_free(s->note);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/core/strbuf.h"
 #include "plumb/status.h"
 
 enum {
@@ -54,14 +55,15 @@ size_t plb_sampled_bytes(const plb_sampled *sampled);
 typedef struct plb_sampler plb_sampler;
 
 // Begins with the program that `pid`, which waits, is about to become; a sample is after every
-// `period_ms` of processor time, 1 to 1000. Never fails: what keeps it
-// from sampling is the reason that plb_sampler_close tells. NULL when out of memory, which the
-// other two take.
-plb_sampler *plb_sampler_open(pid_t pid, int period_ms);
+// `period_ms` of processor time, 1 to 1000; with `calls` who called whom is noted, too. Never
+// fails: what keeps it from sampling is the reason that plb_sampler_close tells. NULL when out of
+// memory, which the other two take.
+plb_sampler *plb_sampler_open(pid_t pid, int period_ms, bool calls);
 // Takes what the kernel has noted so far; it has room for some seconds.
 void plb_sampler_drain(plb_sampler *sampler);
-// The last of it, as functions, and the end of the sampler; `out` NULL: only its end.
-void plb_sampler_close(plb_sampler *sampler, plb_sampled *out);
+// The last of it, as functions, and the end of the sampler; `out` NULL: only its end. To `folded`,
+// if that is given and calls were noted, as plb_chains_fold has it.
+void plb_sampler_close(plb_sampler *sampler, plb_sampled *out, plb_strbuf *folded);
 
 // Makes what was read from a file fit to be told.
 void plb_sampled_mend(plb_sampled *sampled);

@@ -80,6 +80,48 @@ def test_in_the_longest_gap():
     assert gap["samples"] * 2 > .2 * gap["total_ms"], gap
 
 
+def folded(what):
+    """Samples by chain of calls, and all samples that were told beside them."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/calls"
+        cpu = profile(BUSY, what, flags=["--functions", "2", "--folded", path])
+        lines = open(path).read().splitlines()
+    assert lines == sorted(lines, key=lambda line: line.rpartition(" ")[0]), lines
+    of = {chain: int(samples) for chain, _, samples in (line.rpartition(" ") for line in lines)}
+    assert len(of) == len(lines) and sum(of.values()) == cpu["sampled"]["samples"], (of, cpu)
+    return of
+
+
+def share_of(of, calls):
+    """Of the samples of heavy and light that came by these calls."""
+    ends = ("heavy", "light")
+    known = {c: n for c, n in of.items() if c.split(";")[-1] in ends}
+    return sum(n for c, n in known.items() if calls in c) / sum(known.values())
+
+
+def test_who_called():
+    """The program keeps frame pointers, so that chains go up to main, or where a thread began."""
+    assert abs(share_of(folded("both"), "main;heavy") - .75) < .08
+    of = folded("thread")
+    assert abs(share_of(of, "in_thread;light") - .25) < .08, of
+    assert not [c for c in of if "main;light" in c or "in_thread;heavy" in c], of
+    of = folded("exec")
+    assert all(c.startswith("busy;") for c in of if "main" in c), of
+    assert abs(share_of(of, "main;light") - .25) < .08, of
+
+
+def test_calls_need_samples():
+    done = subprocess.run([PLUMB, "profile", "--functions", "0", "--folded", "x", "--", "true"],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "--folded" in done.stderr and not os.path.exists("x"), done
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/calls"
+        done = subprocess.run([PLUMB, "profile", "--host-only", "--folded", path, "--", "true"],
+                              capture_output=True, text=True, preexec_fn=refuse_perf, check=True)
+        assert "calls: no samples: perf_event_open: " in done.stderr, done.stderr
+        assert open(path).read() == ""
+
+
 def test_switched_off():
     assert profile(BUSY, "light", flags=["--functions", "0"])["sampled"] is None
 
@@ -117,7 +159,7 @@ def test_refused():
 def main():
     tests = [(k, v) for k, v in globals().items() if k.startswith("test_")]
     needing = {"test_one_after_the_other", "test_in_a_thread", "test_in_a_child",
-               "test_after_exec", "test_in_the_longest_gap"}
+               "test_after_exec", "test_in_the_longest_gap", "test_who_called"}
     failed = skipped = 0
     can = allowed()
     for name, test in tests:

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which functions called which, of sampled threads: chains of calls, each with how often it was met,
+// and their text for flame graphs. The kernel follows frame pointers; code that keeps none cuts a
+// chain short, or leaves a caller out.
+#ifndef PLB_PROBE_CHAINS_H
+#define PLB_PROBE_CHAINS_H
+
+#include "base/core/strbuf.h"
+#include "probe/places.h"
+
+enum { PLB_CHAIN_DEPTH = 64 }; // calls above the program itself
+
+typedef struct plb_chains plb_chains;
+
+plb_chains *plb_chains_new(void); // NULL when out of memory
+void plb_chains_free(plb_chains *chains);
+
+// One sample; `place` begins with where it was, its caller after it, and ends with the program.
+// Of chains for which there is no room only the number counts.
+void plb_chains_note(plb_chains *chains, const plb_place *place, int depth);
+
+// Appends a line for each, "program;outermost;...;innermost samples", in the order of the alphabet.
+// Functions without a name are told by their module, in brackets.
+PLB_MUST_USE plb_status plb_chains_fold(const plb_chains *chains, const plb_places *places,
+                                        plb_strbuf *out);
+
+#endif

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chains of calls as text: functions of this very program, modules that have no symbols, names that
+// would break a line apart, and more chains than there is room for.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/core/status.h"
+#include "check.h"
+#include "probe/chains.h"
+
+enum { PID = 7, FAR = 9 };
+
+static plb_places *places;
+static plb_chains *chains;
+
+static void begin(const char *name) {
+    places = plb_places_new(), chains = plb_chains_new();
+    plb_places_rename(places, PID, name);
+    plb_places_map(places, PID, 0x1000, 0x1000, 0, "/no/such/library.so");
+    plb_places_map(places, PID, 0x2000, 0x1000, 0, "//anon");
+}
+
+// From the innermost on; 0 ends them.
+static void note(uint32_t pid, const uint64_t *address) {
+    plb_place place[PLB_CHAIN_DEPTH + 1];
+    int depth = 0;
+    while (address[depth]) {
+        place[depth] = plb_places_at(places, pid, address[depth]);
+        depth++;
+    }
+    place[depth++] = plb_places_program(places, pid);
+    plb_chains_note(chains, place, depth);
+}
+
+static char *folded(void) {
+    plb_strbuf text = {0};
+    CHECK(!plb_chains_fold(chains, places, &text));
+    plb_chains_free(chains);
+    plb_places_free(places);
+    return text.text;
+}
+
+static void check_text(char *found, const char *expected) {
+    CHECK_SAY(found && strcmp(found, expected) == 0, "%s", found ? found : "nothing");
+    free(found);
+}
+
+static void test_modules(void) {
+    begin("pro;gram");
+    note(PID, (uint64_t[]){0x1004, 0x2008, 0});
+    note(PID, (uint64_t[]){0x1010, 0x2008, 0}); // another place of the same
+    note(PID, (uint64_t[]){0x9000, 0});
+    note(FAR, (uint64_t[]){0x1004, 0});
+    plb_place kernel[] = {plb_places_in_kernel(), plb_places_program(places, PID)};
+    plb_chains_note(chains, kernel, 2);
+    check_text(folded(), "[unknown];[unknown] 1\n"
+                         "pro:gram;[kernel] 1\n"
+                         "pro:gram;[made at run time];[library.so] 2\n"
+                         "pro:gram;[unknown] 1\n");
+}
+
+// A child is called as its parent until it is another program.
+static void test_programs(void) {
+    begin("parent");
+    plb_places_fork(places, FAR, PID);
+    note(FAR, (uint64_t[]){0x1004, 0});
+    plb_places_exec(places, FAR);
+    plb_places_rename(places, FAR, "child");
+    note(FAR, (uint64_t[]){0x1004, 0});
+    check_text(folded(), "child;[unknown] 1\nparent;[library.so] 1\n");
+}
+
+static void test_more_than_fit(void) {
+    enum { MANY = 40000 };
+    int64_t samples = 0;
+    begin("many");
+    for (uint64_t i = 0; i < MANY; i++)
+        note(PID, (uint64_t[]){0x1000 + i % 256, 0x1000 + i / 256, 0});
+    char *text = folded(), *rest = strstr(text, "[other chains] ");
+    CHECK(rest && strncmp(text, "[other chains] ", 15) != 0);
+    for (const char *line = text; line && *line; line = strchr(line, '\n') + 1) {
+        const char *end = strchr(line, '\n');
+        while (end > line && end[-1] != ' ') end--;
+        samples += atoll(end);
+    }
+    CHECK_SAY(samples == MANY, "%lld", (long long)samples);
+    free(text);
+}
+
+static const check_test tests[] = {
+    {"functions without names are their modules", test_modules},
+    {"chains end with the program", test_programs},
+    {"chains beyond the room are counted", test_more_than_fit},
+};
+CHECK_MAIN(tests)
