@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which functions called which, of sampled threads: chains of calls, each with how often it was
-// met, and their text for flame graphs. The kernel follows frame pointers; code that keeps none cuts
-// a chain short, or leaves a caller out.
+// met, and their text for flame graphs. The kernel follows frame pointers; code that keeps none
+// cuts a chain short, or leaves a caller out.
 #ifndef PLB_PROBE_CHAINS_H
 #define PLB_PROBE_CHAINS_H
 

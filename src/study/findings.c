@@ -474,9 +474,19 @@ static double last_accuracy(const plb_pool *pool) {
     return plb_pool_epoch(pool, -1, "test_accuracy").mean;
 }
 
+// More than who always tells the commonest class gets right, by two of the deviations that chance
+// gives to so many samples.
+static bool has_learnt(const plb_pool *pool) {
+    const double share = plb_result_number(pool->first, "majority");
+    const double samples = plb_result_number(pool->first, "test_samples");
+    const double chance = 2 * sqrt(share * (1 - share) / fmax(samples, 1));
+    return last_accuracy(pool) > share + chance;
+}
+
 // One seed each does not tell what seeds differ by: a few points between them say nothing.
 static int accuracy_verdict(const plb_seed_spread *spread, const plb_pool *torch,
                             const plb_pool *ours) {
+    if (!has_learnt(torch) && !has_learnt(ours)) return OPEN;
     const plb_agreement a = plb_pools_agreement(spread, torch, ours);
     if (!a.apart || a.difference > 0) return REFUTED;
     return a.difference > -0.05 && torch->count + ours->count < 4 ? OPEN : REPRODUCED;
@@ -519,8 +529,10 @@ static void say_accuracy(const finder *f, const plb_study_part *part, const plb_
         plb_part_title(f->r, part), torch->first->model, torch->last, torch->last == 1 ? "" : "s",
         100 * a.mean, 100 * a.low, 100 * a.high, ours->first->stack, 100 * b.mean, 100 * b.low,
         100 * b.high, torch->count, ours->count, 100 * plb_result_number(torch->first, "majority"),
-        verdict == OPEN ? " More seeds would have to say whether that is more than seeds differ by."
-                        : "");
+        verdict != OPEN ? ""
+        : has_learnt(torch) || has_learnt(ours)
+            ? " More seeds would have to say whether that is more than seeds differ by."
+            : " Neither does better than that yet: longer training would have to say.");
 }
 
 static void c_accuracy(const finder *f) {

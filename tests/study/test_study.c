@@ -361,6 +361,24 @@ static void few_seeds_leave_a_small_difference_open(void) {
     close_store();
 }
 
+// 14 % where the commonest class has 11 %, and chance in 100 samples twice 3.1 %, is nothing learnt.
+static void what_has_not_learnt_shows_nothing(void) {
+    open_store();
+    put_training("torch-eager", 1, 1, 8, 0.14, 2.3), put_training("plumb-plan", 1, 1, 4, 0.12, 2.4);
+    char *said = page();
+    CHECK_PAGE("**OPEN**: The C level trains to a poorer accuracy.");
+    CHECK_PAGE("Neither does better than that yet: longer training would have to say.");
+    CHECK_SAY(!strstr(said, "has a mistake"), "%s", said);
+    plb_free(said);
+    close_store();
+    open_store(); // one that has not and one that has
+    put_training("torch-eager", 1, 1, 8, 0.60, 2.3), put_training("plumb-plan", 1, 1, 4, 0.12, 2.4);
+    said = page();
+    CHECK_PAGE("**REPRODUCED**: The C level trains to a poorer accuracy.");
+    plb_free(said);
+    close_store();
+}
+
 // Student's test with the spread of all stacks: 0.5 % over three seeds of three stacks, 6 degrees
 // of freedom, allows 2.447 x 0.005 x sqrt(2 / 3) = 1.0 %.
 static void noise_is_what_seeds_differ_by(void) {
@@ -549,6 +567,7 @@ static const check_test tests[] = {
     {"findings_follow_the_numbers", findings_follow_the_numbers},
     {"other_numbers_give_other_findings", other_numbers_give_other_findings},
     {"few_seeds_leave_a_small_difference_open", few_seeds_leave_a_small_difference_open},
+    {"what_has_not_learnt_shows_nothing", what_has_not_learnt_shows_nothing},
     {"cells_are_compared_within_their_part", cells_are_compared_within_their_part},
     {"throughputs_are_of_equal_work", throughputs_are_of_equal_work},
     {"a_stand_in_is_named_with_its_part", a_stand_in_is_named_with_its_part},
