@@ -361,7 +361,7 @@ static void few_seeds_leave_a_small_difference_open(void) {
     close_store();
 }
 
-// 14 % where the commonest class has 11 %, and chance in 100 samples twice 3.1 %, is nothing learnt.
+// 14 % where the commonest class has 11 %, and chance in 100 samples twice 3.1 %, is not learnt.
 static void what_has_not_learnt_shows_nothing(void) {
     open_store();
     put_training("torch-eager", 1, 1, 8, 0.14, 2.3), put_training("plumb-plan", 1, 1, 4, 0.12, 2.4);
