@@ -16,6 +16,8 @@
 #include "base/json.h"
 #include "probe/trace.h"
 
+enum { RESTS_TRACK = 1 << 30 }; // no stream has that number
+
 typedef struct writer {
     plb_atomic_file *file;
     const plb_spool *spool;
@@ -96,12 +98,15 @@ static plb_status put_record(writer *w, const plb_trace_record *r) {
     return put(w, &json);
 }
 
-static plb_status put_process_name(writer *w, int64_t process, const char *name) {
+// Of a process, or of a track of one: "process_name" or "thread_name".
+static plb_status put_name(writer *w, const char *what, int64_t process, int64_t track,
+                           const char *name) {
     plb_json json = {.compact = true};
     plb_json_begin_object(&json, NULL);
     plb_json_string(&json, "ph", "M");
-    plb_json_string(&json, "name", "process_name");
+    plb_json_string(&json, "name", what);
     plb_json_int(&json, "pid", process);
+    plb_json_int(&json, "tid", track);
     plb_json_begin_object(&json, "args");
     plb_json_string(&json, "name", name);
     plb_json_end(&json);
@@ -113,12 +118,49 @@ static plb_status put_names(writer *w) {
     const plb_spool *s = w->spool;
     char name[256];
     snprintf(name, sizeof name, "%s (%d): host", s->program, s->pid);
-    PLB_TRY(put_process_name(w, 16 * (int64_t)s->pid + 15, name));
+    PLB_TRY(put_name(w, "process_name", 16 * (int64_t)s->pid + 15, 0, name));
     for (int i = 0; i < 15; i++) {
         if (!s->device[i].records) continue;
         snprintf(name, sizeof name, "%s (%d): device %d %s", s->program, s->pid, i,
                  s->names + s->device[i].name);
-        PLB_TRY(put_process_name(w, 16 * (int64_t)s->pid + i, name));
+        PLB_TRY(put_name(w, "process_name", 16 * (int64_t)s->pid + i, 0, name));
+    }
+    return PLB_OK;
+}
+
+static plb_status put_rest(writer *w, int64_t process, int64_t from_ns, int64_t to_ns) {
+    plb_json json = {.compact = true};
+    if (to_ns <= from_ns) return PLB_OK;
+    plb_json_begin_object(&json, NULL);
+    plb_json_string(&json, "ph", "X");
+    plb_json_string(&json, "name",
+                    w->spool->alternates == 2 ? "not recorded" : "kernels not recorded");
+    plb_json_string(&json, "cat", "not_recorded");
+    plb_json_double(&json, "ts", apart_us(w->zero_ns, from_ns));
+    plb_json_double(&json, "dur", apart_us(from_ns, to_ns));
+    plb_json_int(&json, "pid", process);
+    plb_json_int(&json, "tid", RESTS_TRACK);
+    plb_json_end(&json);
+    return put(w, &json);
+}
+
+// Where only part of the time was recorded an empty track is no idle device: a track of each tells
+// when nothing was looked at.
+static plb_status put_rests(writer *w) {
+    const plb_spool *s = w->spool;
+    if (!s->alternates || !s->blocks) return PLB_OK;
+    const int64_t settled_ns =
+        (int64_t)((uint64_t)s->settled_ns - (uint64_t)s->begin_ns + (uint64_t)s->begin_cupti_ns);
+    for (int i = 0; i < 15; i++) {
+        const int64_t process = 16 * (int64_t)s->pid + i;
+        int64_t end_ns = s->window[0].end_ns;
+        if (!s->device[i].records) continue;
+        PLB_TRY(put_name(w, "thread_name", process, RESTS_TRACK, "recording"));
+        for (int64_t k = 1; k < s->blocks; k++) {
+            PLB_TRY(put_rest(w, process, end_ns, s->window[k].start_ns));
+            end_ns = s->window[k].end_ns;
+        }
+        PLB_TRY(put_rest(w, process, end_ns, settled_ns));
     }
     return PLB_OK;
 }
@@ -127,6 +169,7 @@ static plb_status put_file(writer *w, const char *path) {
     plb_file_map map = {0};
     PLB_TRY(plb_file_map_open(path, &map));
     plb_status status = put_names(w);
+    if (!status) status = put_rests(w);
     size_t count = map.size_bytes / sizeof(plb_trace_record); // half a record at the end is cut off
     for (size_t i = 0; i < count && !status; i++) {
         plb_trace_record record;
@@ -163,7 +206,7 @@ static plb_status put_folder(writer *w, const char *folder, const plb_profile *p
 // Power, memory and use of the cards, under a process of their own.
 static plb_status put_counters(writer *w, const plb_command_result *run, const plb_spool *s) {
     if (!run || !s || !run->samples) return PLB_OK;
-    PLB_TRY(put_process_name(w, 1, "cards, as NVML saw them"));
+    PLB_TRY(put_name(w, "process_name", 1, 0, "cards, as NVML saw them"));
     for (int i = 0; i < run->samples; i++) {
         const plb_command_sample *a = &run->sample[i];
         const double us = apart_us(s->begin_ns, a->at_ns) + apart_us(w->zero_ns, s->begin_cupti_ns);

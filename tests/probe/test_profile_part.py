@@ -92,6 +92,22 @@ def test_recording_keeps_to_its_budget():
     assert abs(classes - e["launches"]) < 1e-6 * launches, (classes, e)
 
 
+def check_rests(events, device):
+    """An empty track of a trace is an idle device or one that nobody looked at: the trace tells."""
+    marks = [e for e in events if e.get("cat") == "not_recorded"]
+    rests = [(e["ts"], e["ts"] + e["dur"]) for e in marks]
+    kernels = [e for e in events if e.get("cat") == "kernel"]
+    assert len({(e["pid"], e["tid"]) for e in marks}) == 1, marks  # one device's one track
+    for begin, end in rests:
+        inside = [k for k in kernels if begin < k["ts"] + k["dur"] / 2 < end]
+        assert begin < end and not inside, (begin, end, inside[:2])
+    first, last = min(k["ts"] for k in kernels), max(k["ts"] + k["dur"] for k in kernels)
+    rested = sum(min(end, last) - max(begin, first) for begin, end in rests
+                 if end > first and begin < last)
+    recorded = 1e3 * device["recorded"] * device["span_ms"]
+    assert abs(rested + recorded - (last - first)) < .1 * (last - first), (rested, recorded)
+
+
 def test_what_is_recorded_where_nothing_is_said():
     """What is cheap, whole; else as much as costs 1 %, or 3 % where a trace is wanted. Everything
     where that is asked for, or a part of it that only the whole has."""
@@ -109,6 +125,8 @@ def test_what_is_recorded_where_nothing_is_said():
             found, _ = profile("rapid=3", *flags)
             probe, = found["probes"]
             assert probe["in_part"] and probe["budget"] == budget, (flags, probe)
+        with open(trace, encoding="utf-8") as file:
+            check_rests(json.load(file)["traceEvents"], found["devices"][0])
 
 
 def test_an_old_cupti_records_everything():
