@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""models, init, predict and explain as a user meets them: what they answer, and bad input.
+"""models, init, predict, and what all commands share, as a user meets them: what they answer, and
+bad input.
 
 What predict says of real photographs is compared with torchvision where PLB_PYTHON names a Python
 that has it and PLUMB_TEST_DATA holds the photographs.
@@ -15,79 +16,14 @@ import subprocess
 import sys
 import tempfile
 import time
-import zlib
 
-PLUMB = os.environ["PLUMB"]
-PYTHON = os.environ.get("PLB_PYTHON")
+sys.dont_write_bytecode = True
+from commands import (  # noqa: E402
+    Folder, PLUMB, PYTHON, Skip, document, expect_refusal, minds_interrupt, plumb,
+    read_weights, run_tests, write_png, write_weights)
+
 HERE = pathlib.Path(__file__).resolve().parent
 NEW = ("models", "init", "predict", "explain")
-
-
-class Skip(Exception):
-    pass
-
-
-def plumb(*words, env=None, **options):
-    options.setdefault("stdout", subprocess.PIPE)
-    return subprocess.run([PLUMB, *map(str, words)], stderr=subprocess.PIPE, text=True,
-                          timeout=300, check=False, env={**os.environ, **(env or {})}, **options)
-
-
-def document(*words, **options):
-    run = plumb(*words, "--json", **options)
-    assert run.returncode == 0 and run.stderr == "", (run.args, run.returncode, run.stderr)
-    found = json.loads(run.stdout)
-    assert list(found)[:3] == ["plumb", "document", "document_version"]
-    return found
-
-
-def expect_refusal(run, words, code=2):
-    assert run.returncode == code, (run.args, run.returncode, run.stderr)
-    assert run.stderr.startswith("plumb ") and run.stderr.count("\n") == 1, (run.args, run.stderr)
-    assert words in run.stderr, (run.args, run.stderr)
-
-
-# ---------------------------------------------------------------------------- files
-def read_weights(path):
-    """(header, values) of a safetensors file."""
-    data = pathlib.Path(path).read_bytes()
-    length, = struct.unpack("<Q", data[:8])
-    return json.loads(data[8:8 + length]), data[8 + length:]
-
-
-def write_weights(path, header, values):
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + values)
-
-
-def write_png(path, rows):
-    """A grey picture from rows of bytes."""
-    def chunk(kind, data):
-        return (struct.pack(">I", len(data)) + kind + data
-                + struct.pack(">I", zlib.crc32(kind + data)))
-    raw = b"".join(b"\0" + bytes(row) for row in rows)
-    pathlib.Path(path).write_bytes(
-        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8,
-                                                         0, 0, 0, 0))
-        + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b""))
-
-
-class Folder:
-    """A temporary folder with weights of mnist_cnn and a picture."""
-    def __enter__(self):
-        self.path = pathlib.Path(tempfile.mkdtemp(prefix="plumb-test-"))
-        self.weights, self.picture = self.path / "w.safetensors", self.path / "p.png"
-        assert plumb("init", "mnist_cnn", "--save", self.weights).returncode == 0
-        write_png(self.picture, [[(7 * x * y) % 256 for x in range(28)] for y in range(28)])
-        return self
-
-    def __exit__(self, *_):
-        shutil.rmtree(self.path)
-
-    def predict(self, weights=None, picture=None, *more):
-        return plumb("predict", "mnist_cnn", "--weights", weights or self.weights,
-                     picture or self.picture, *more)
 
 
 # ---------------------------------------------------------------------------- models
@@ -283,126 +219,7 @@ def test_predict_says_what_torchvision_says():
             assert worst < 1e-4 and len(found) == 3, (case["model"], worst)
 
 
-# ---------------------------------------------------------------------------- explain
-def check_explained(found):
-    total, roof = found["planned_bytes"], found["roof"]
-    assert roof["flops_per_s"] > 1e8 and roof["memory_bytes_per_s"] > 1e7
-    assert roof["cache_bytes"] > 0 and found["ms"] > 0 and found["passes"]
-    most = max(op["live_bytes"] for op in found["ops"])
-    assert 0 < most <= total["transient"] <= total["total"]
-    for op in found["ops"]:
-        assert op["kernel"] and op["bound"] in ("arithmetic", "cache", "memory")
-        if op["ms"] and op["bytes"]:
-            fits = op["bytes"] <= roof["cache_bytes"]
-            rate = roof["cache_bytes_per_s"] if fits else roof["memory_bytes_per_s"]
-            least = max(op["flops"] / roof["flops_per_s"], op["bytes"] / rate)
-            percent = op["percent_of_roof"]
-            assert abs(percent - 1e5 * least / op["ms"]) < 1e-6 * percent
-            assert abs(op["flops_per_byte"] * op["bytes"] - op["flops"]) <= 1e-6 * op["flops"]
-
-
-def test_explain_tells_of_every_op():
-    found = document("explain", "resnet18", "--size", 64, "--batch", 2, "--threads", 1, "--runs", 2)
-    check_explained(found)
-    assert found["threads"] == 1 and found["input"] == [3, 64, 64] and found["batch"] == 2
-    convolutions = [op for op in found["ops"] if op["op"] == "conv"]
-    assert len(convolutions) == 20 and convolutions[0]["scope"] == "conv1"
-    assert not any("batch_norm" in op["op"] for op in found["ops"]) # all are folded
-    plain = document("explain", "resnet18", "--size", 64, "--batch", 2, "--no-winograd",
-                     "--no-fusion", "--deterministic", "--runs", 1)
-    check_explained(plain)
-    assert sum("batch_norm" in op["op"] for op in plain["ops"]) == 20
-    assert not any(op["kernel"] == "winograd" for op in plain["ops"])
-    text = plumb("explain", "mnist_cnn", "--batch", 8).stdout
-    for words in ("Passes", "Roof", "arithmetic", "conv1: conv [8, 10, 24, 24]", "#",
-                  "Planned memory"):
-        assert words in text, words
-
-
-def test_explain_tells_of_training():
-    found = document("explain", "mnist_cnn", "--task", "train", "--batch", 8, "--runs", 2)
-    check_explained(found)
-    scopes = {(op["scope"], op["op"], op["backward"]) for op in found["ops"]}
-    assert ("conv2", "conv_weight_grad", True) in scopes and ("conv2", "conv", False) in scopes
-    assert any(op["scope"] == "optimizer" for op in found["ops"])
-    assert found["planned_bytes"]["gradients"] > 0
-    assert found["planned_bytes"]["optimizer"] >= 4 * 21840 # momentum
-
-
-def test_explain_trains_a_file_as_it_trains_the_model_it_came_of():
-    with Folder() as f:
-        file, words = f.path / "m.onnx", ("--task", "train", "--batch", 4, "--runs", 1)
-        if plumb("export-onnx", "mnist_cnn", "--batch", 4, "-o", file).returncode == 3:
-            raise Skip("this build has no ONNX")
-        of_file = document("explain", file, *words)
-        of_zoo = document("explain", "mnist_cnn", *words)
-        expect_refusal(plumb("explain", file, *words[:2], "--dim", "n=4"), "--dim is for inference")
-        expect_refusal(plumb("explain", file, "--batch", 4), "--batch is for models of the zoo")
-    check_explained(of_file)
-    kinds = [sorted(op["op"] for op in d["ops"] if "conv" in op["op"] or "matmul" in op["op"])
-             for d in (of_file, of_zoo)]
-    assert kinds[0] == kinds[1] and "conv_weight_grad" in kinds[0], kinds
-    assert of_file["parameters"] == of_zoo["parameters"] == 21840
-    gradients = [d["planned_bytes"]["gradients"] for d in (of_file, of_zoo)]
-    assert gradients[0] == gradients[1] > 0, gradients
-
-
-def test_roofline_has_the_kinds_that_take_most_time():
-    # The gradient of weights comes late in the schedule, behind more kinds than the figure holds.
-    with tempfile.TemporaryDirectory() as folder:
-        page = pathlib.Path(folder) / "page.md"
-        run = plumb("explain", "mnist_cnn", "--task", "train", "--batch", 64, "--threads", 1,
-                    "--deterministic", "--runs", 2, "-o", page)
-        assert run.returncode == 0 and run.stdout == f"{page}\n", run.stderr
-        text = page.read_text(encoding="utf-8")
-    figure = text.split("### Ops against the measured roofs")[1].split("</details>")[0]
-    kinds = {line.split("|")[1].strip() for line in figure.splitlines() if line.startswith("|")}
-    assert {"conv", "conv\\_weight\\_grad", "memory"} <= kinds and len(kinds) <= 2 + 9 + 3, kinds
-
-
-def test_explain_writes_beside_json():
-    with tempfile.TemporaryDirectory() as folder:
-        page = pathlib.Path(folder) / "page.html"
-        found = document("explain", "mnist_cnn", "--batch", 1, "--runs", 1, "-o", page)
-        assert found["model"] == "mnist_cnn" and page.read_text(encoding="utf-8").count("<svg")
-    # Said before anything is measured, which the number of runs would make longer than the test.
-    many = ("explain", "mnist_cnn", "--runs", 100000)
-    expect_refusal(plumb(*many, "-o", "page.film"), "format film: expected html")
-    expect_refusal(plumb(*many, "--plot", "--json"), "--plot prints no JSON")
-
-
-def minds_interrupt(pid):
-    """Whether the process is plumb by now, and catches Ctrl-C, or leaves it to what it runs."""
-    try:
-        if os.readlink(f"/proc/{pid}/exe") != os.path.realpath(PLUMB):
-            return False
-    except FileNotFoundError:
-        return True  # it has ended
-    for line in pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
-        if line.startswith(("SigCgt:", "SigIgn:")) and int(line.split()[1], 16) & 1 << 1:
-            return True
-    return False
-
-
-def test_explain_stops_when_told():
-    for wait in (0, 1.5):
-        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
-            env = {**os.environ, "TMPDIR": folder, "XDG_CACHE_HOME": cache}
-            run = subprocess.Popen([PLUMB, "explain", "mnist_cnn", "--batch", "16", "--runs",
-                                    "100000"], cwd=folder, env=env, text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            while not minds_interrupt(run.pid):
-                time.sleep(0.01)
-            time.sleep(wait)
-            run.send_signal(signal.SIGINT)
-            out, err = run.communicate(timeout=120)
-            assert run.returncode == 130, (run.returncode, err)
-            assert out == "" and err == "plumb explain: interrupted\n", (out, err)
-            assert os.listdir(folder) == []
-            left = [p for p in pathlib.Path(cache).rglob("*") if p.is_file()]
-            assert all(p.name == "kernels" for p in left), left
-
-
+# ---------------------------------------------------------------------------- all
 def test_one_interrupt_ends_what_takes_long():
     """Wherever it comes: at once in the beginning, and in the middle of the work."""
     with tempfile.TemporaryDirectory() as folder:
@@ -432,7 +249,6 @@ def test_profile_of_the_host_alone():
     assert "No work on a CUDA device was seen" in run.stdout.splitlines(), run.stdout
 
 
-# ---------------------------------------------------------------------------- all
 def test_help_names_every_flag():
     for name in NEW:
         run = plumb(name, "--help")
@@ -579,28 +395,5 @@ def test_waiting_threads_spin_briefly_unless_told():
         assert waits_of({**plain, **told}) == (words, words)
 
 
-def main():
-    passed = failed = skipped = 0
-    wanted = os.environ.get("PLB_TEST_FILTER", "")
-    # Kernel choices of a test are nobody's to keep.
-    with tempfile.TemporaryDirectory() as cache:
-        os.environ["XDG_CACHE_HOME"] = cache
-        for name, test in list(globals().items()):
-            if not name.startswith("test_") or wanted not in name:
-                continue
-            try:
-                test()
-                passed += 1
-            except Skip as reason:
-                print(f"skipped {name}: {reason}")
-                skipped += 1
-            except (AssertionError, subprocess.SubprocessError, OSError, ValueError,
-                    KeyError) as error:
-                print(f"FAILED  {name}: {type(error).__name__}: {error}")
-                failed += 1
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    sys.exit(failed > 0)
-
-
 if __name__ == "__main__":
-    main()
+    run_tests(dict(globals()))

@@ -104,8 +104,10 @@ def check_rests(events, device):
     first, last = min(k["ts"] for k in kernels), max(k["ts"] + k["dur"] for k in kernels)
     rested = sum(min(end, last) - max(begin, first) for begin, end in rests
                  if end > first and begin < last)
+    # More than the time between blocks is marked where a block begins behind queued work, or in a
+    # pause that may be such: what is unmarked is known.
     recorded = 1e3 * device["recorded"] * device["span_ms"]
-    assert abs(rested + recorded - (last - first)) < .1 * (last - first), (rested, recorded)
+    assert rested + recorded > .95 * (last - first), (rested, recorded, first, last)
 
 
 def test_what_is_recorded_where_nothing_is_said():
