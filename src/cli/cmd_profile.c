@@ -56,7 +56,7 @@ static const plb_flag flags[] = {
     {FLAG("record", STRING, record), .value = "all|PERCENT",
      .help = "all: every kernel, whatever it costs; or those of part of the time"},
     {FLAG("budget", DOUBLE, budget_percent), .value = "PERCENT", .low = .01, .high = 100,
-     .help = "may recording cost, else it is in blocks; default 1, with --trace 3"},
+     .help = "of the time, for recording; default 1, with --trace 3"},
     {FLAG("takers", SWITCH, takers),
      .help = "which libraries take device memory, and what is left; CUPTI 13 and later"},
     {FLAG("bandwidth", SWITCH, bandwidth),
