@@ -8,7 +8,7 @@
 #include "base/core/strbuf.h"
 #include "probe/places.h"
 
-enum { PLB_CHAIN_DEPTH = 64 }; // calls above the program itself
+enum { PLB_CHAIN_DEPTH = 127 }; // as many as the kernel follows unless told otherwise
 
 typedef struct plb_chains plb_chains;
 
