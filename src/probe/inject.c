@@ -605,8 +605,8 @@ PLB_API int cuptiActivityRegisterCallbacks(plb_cupti_request request, plb_cupti_
     return cupti.register_callbacks(request, complete);
 }
 
-// The same wish, told earlier: PyTorch's profiler brings its clock first, after which CUPTI has no
-// times for work that it has not handed over yet.
+// The same wish, told earlier: PyTorch's profiler brings its clock just before, and work that CUPTI
+// hands over after both has no times (CUPTI 13.0).
 PLB_API int cuptiActivityRegisterTimestampCallback(plb_cupti_clock clock) {
     plb_cupti cupti;
     if (atomic_load(&probe.armed)) hand_over();

@@ -317,7 +317,8 @@ int cuptiActivityRegisterCallbacks(request_function r, complete_function c) {
     return 0;
 }
 
-// What has not been handed over by then has no times any more, as with CUPTI 13.0.
+// What has not been handed over by then has no times any more. So was work that CUPTI 13.0 handed
+// over after PyTorch's profiler had called this and taken the records.
 int cuptiActivityRegisterTimestampCallback(uint64_t (*now_ns)(void)) {
     if (!now_ns) return ERROR;
     pthread_mutex_lock(&lock);
