@@ -10,18 +10,10 @@ import subprocess
 import sys
 import tempfile
 
-PLUMB = os.environ["PLUMB"]
+sys.dont_write_bytecode = True
+from commands import PLUMB, Skip, plumb, run_tests  # noqa: E402
+
 SANITIZED = bool(os.environ.get("PLUMB_SANITIZE"))
-
-
-class Skip(Exception):
-    pass
-
-
-def plumb(*words, env=None, **options):
-    options.setdefault("stdout", subprocess.PIPE)
-    return subprocess.run([PLUMB, *words], stderr=subprocess.PIPE, text=True, timeout=60,
-                          check=False, env={**os.environ, **(env or {})}, **options)
 
 
 def expect(run, code, out="", err=""):
@@ -275,23 +267,5 @@ def test_installed_library_serves_a_program():
         subprocess.run([f"{folder}/bin/plumb", "doctor"], stdout=subprocess.DEVNULL, check=True)
 
 
-def main():
-    passed = failed = skipped = 0
-    for name, test in list(globals().items()):
-        if not name.startswith("test_"):
-            continue
-        try:
-            test()
-            passed += 1
-        except Skip as reason:
-            print(f"skipped {name}: {reason}")
-            skipped += 1
-        except (AssertionError, subprocess.SubprocessError, OSError, ValueError, KeyError) as error:
-            print(f"FAILED  {name}: {type(error).__name__}: {error}")
-            failed += 1
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    sys.exit(failed > 0)
-
-
 if __name__ == "__main__":
-    main()
+    run_tests(dict(globals()))
