@@ -150,6 +150,15 @@ void plb_atomic_abort(plb_atomic_file *file) {
     release(file);
 }
 
+plb_status plb_atomic_write_all(const char *path, const void *bytes, size_t size_bytes) {
+    plb_atomic_file *file;
+    PLB_TRY(plb_atomic_open(path, &file));
+    plb_status status = size_bytes ? plb_atomic_write(file, bytes, size_bytes) : PLB_OK;
+    if (!status) return plb_atomic_commit(file);
+    plb_atomic_abort(file);
+    return status;
+}
+
 plb_status plb_atomic_check(const char *path) {
     if (own_stream(path) >= 0) return PLB_OK;
     if (is_stream(path)) {

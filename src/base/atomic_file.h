@@ -24,6 +24,9 @@ PLB_API PLB_MUST_USE plb_status plb_atomic_write(plb_atomic_file *file, const vo
                                                  size_t size_bytes);
 // Puts the file in place and frees `file`, also on failure, which removes the temporary file.
 PLB_API PLB_MUST_USE plb_status plb_atomic_commit(plb_atomic_file *file);
+// All of the above for a file whose bytes are there already; of none it is empty.
+PLB_API PLB_MUST_USE plb_status plb_atomic_write_all(const char *path, const void *bytes,
+                                                     size_t size_bytes);
 // Removes the temporary file and frees `file`; keeps this thread's error text. NULL is legal.
 PLB_API void plb_atomic_abort(plb_atomic_file *file);
 

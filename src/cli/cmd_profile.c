@@ -294,15 +294,9 @@ out:
 
 static plb_status write_folded(const job *j) {
     const char *path = j->flags->folded;
-    plb_atomic_file *file;
     if (j->folded.failed) return plb_fail(PLB_ENOMEM, "%s: no memory for chains of calls", path);
     if (j->sampled.reason[0]) plb_note("%s: no samples: %s", path, j->sampled.reason);
-    PLB_TRY(plb_atomic_open(path, &file));
-    plb_status status = PLB_OK;
-    if (j->folded.length) status = plb_atomic_write(file, j->folded.text, j->folded.length);
-    if (!status) return plb_atomic_commit(file);
-    plb_atomic_abort(file);
-    return status;
+    return plb_atomic_write_all(path, j->folded.text, j->folded.length);
 }
 
 // The program's own exit code, unless the profile is incomplete and must not be. What cannot be

@@ -134,20 +134,11 @@ plb_status plb_profile_tell(const plb_profile_view *v,
     return status;
 }
 
-static plb_status write_whole(const char *path, const void *bytes, size_t size_bytes) {
-    plb_atomic_file *file = NULL;
-    PLB_TRY(plb_atomic_open(path, &file));
-    plb_status status = size_bytes ? plb_atomic_write(file, bytes, size_bytes) : PLB_OK;
-    if (!status) return plb_atomic_commit(file);
-    plb_atomic_abort(file);
-    return status;
-}
-
 plb_status plb_profile_extract(const plb_store_profile *profile, const char *folder,
                                plb_arena *arena, plb_kept_about *out) {
     char path[PATH_MAX + 16];
     snprintf(path, sizeof path, "%s/kept", folder);
-    PLB_TRY(write_whole(path, profile->kept, profile->kept_bytes));
+    PLB_TRY(plb_atomic_write_all(path, profile->kept, profile->kept_bytes));
     return plb_kept_extract(path, folder, arena, out);
 }
 

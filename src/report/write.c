@@ -56,14 +56,7 @@ typedef struct job {
 } job;
 
 static plb_status write_file(const job *j, const char *path, const plb_strbuf *text) {
-    plb_atomic_file *file;
-    PLB_TRY(plb_atomic_open(path, &file));
-    plb_status status = plb_atomic_write(file, text->text ? text->text : "", text->length);
-    if (status) {
-        plb_atomic_abort(file);
-        return status;
-    }
-    PLB_TRY(plb_atomic_commit(file));
+    PLB_TRY(plb_atomic_write_all(path, text->text, text->length));
     if (j->tell) j->tell(j->context, path);
     return PLB_OK;
 }

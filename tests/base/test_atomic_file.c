@@ -7,16 +7,6 @@
 #include "check.h"
 #include "faults.h"
 
-static plb_status write_whole(const char *path, const void *bytes, size_t size) {
-    plb_atomic_file *file;
-    plb_status status = plb_atomic_open(path, &file);
-    if (status) return status;
-    status = plb_atomic_write(file, bytes, size);
-    if (!status) return plb_atomic_commit(file);
-    plb_atomic_abort(file);
-    return status;
-}
-
 static bool holds(const char *path, const char *text) {
     uint8_t *bytes;
     size_t size;
@@ -30,7 +20,7 @@ static void a_commit_replaces_and_an_abort_leaves_nothing(void) {
     const char *folder = fault_folder();
     char path[128];
     snprintf(path, sizeof path, "%s/target", folder);
-    CHECK_OK(write_whole(path, "old", 3));
+    CHECK_OK(plb_atomic_write_all(path, "old", 3));
     plb_atomic_file *file;
     CHECK_OK(plb_atomic_open(path, &file));
     CHECK_OK(plb_atomic_write(file, "ne", 2));
@@ -43,6 +33,8 @@ static void a_commit_replaces_and_an_abort_leaves_nothing(void) {
     plb_atomic_abort(file);
     plb_atomic_abort(NULL);
     CHECK(holds(path, "new") && fault_count_files(folder) == 1);
+    CHECK_OK(plb_atomic_write_all(path, NULL, 0));
+    CHECK(holds(path, "") && fault_count_files(folder) == 1);
     fault_folder_remove(folder);
 }
 
@@ -51,7 +43,7 @@ static void the_umask_holds(void) {
     char path[128];
     snprintf(path, sizeof path, "%s/target", folder);
     mode_t before = umask(027);
-    CHECK_OK(write_whole(path, "x", 1));
+    CHECK_OK(plb_atomic_write_all(path, "x", 1));
     umask(before);
     struct stat info;
     CHECK(stat(path, &info) == 0 && (info.st_mode & 0777) == 0640);
@@ -60,12 +52,13 @@ static void the_umask_holds(void) {
 
 static void a_bad_target_is_refused(void) {
     const char *folder = fault_folder();
-    CHECK_FAILS(PLB_EIO, "/nowhere/x", write_whole("/nowhere/x", "x", 1));
+    CHECK_FAILS(PLB_EIO, "/nowhere/x", plb_atomic_write_all("/nowhere/x", "x", 1));
     char path[128];
     snprintf(path, sizeof path, "%s/folder", folder);
     CHECK(mkdir(path, 0777) == 0);
-    CHECK_FAILS(PLB_EIO, "found a directory", write_whole(path, "x", 1)); // and is not replaced
-    CHECK_FAILS(PLB_EIO, "found a directory", plb_atomic_check(path));    // nor found too late
+    CHECK_FAILS(PLB_EIO, "found a directory",
+                plb_atomic_write_all(path, "x", 1));                   // and is not replaced
+    CHECK_FAILS(PLB_EIO, "found a directory", plb_atomic_check(path)); // nor found too late
     CHECK(fault_count_files(folder) == 1);
     rmdir(path);
     fault_folder_remove(folder);
@@ -82,8 +75,8 @@ static void a_pipe_is_written_and_not_replaced(void) {
     CHECK_OK(plb_atomic_check(path)); // does not wait for a reader
     int reader = open(path, O_RDONLY | O_NONBLOCK);
     CHECK(reader >= 0);
-    CHECK_OK(write_whole(path, "whole", 5));
-    CHECK_OK(write_whole(link, " again", 6));
+    CHECK_OK(plb_atomic_write_all(path, "whole", 5));
+    CHECK_OK(plb_atomic_write_all(link, " again", 6));
     CHECK(read(reader, text, sizeof text) == 11 && strcmp(text, "whole again") == 0);
     CHECK_OK(plb_atomic_open(path, &file));
     plb_atomic_abort(file);
@@ -97,7 +90,7 @@ static void a_bare_name_is_in_the_working_folder(void) {
     const char *folder = fault_folder();
     int before = open(".", O_RDONLY | O_DIRECTORY);
     CHECK(before >= 0 && chdir(folder) == 0);
-    CHECK_OK(write_whole("bare", "x", 1));
+    CHECK_OK(plb_atomic_write_all("bare", "x", 1));
     CHECK(holds("bare", "x") && fault_count_files(".") == 1);
     CHECK(fchdir(before) == 0);
     close(before);
@@ -107,7 +100,7 @@ static void a_bare_name_is_in_the_working_folder(void) {
 static plb_status write_and_read(void *context) {
     uint8_t *bytes;
     size_t size;
-    plb_status status = write_whole(context, "text", 4);
+    plb_status status = plb_atomic_write_all(context, "text", 4);
     if (!status) status = plb_file_read(context, 1000, &bytes, &size);
     if (!status) plb_free(bytes);
     return status;
@@ -129,14 +122,14 @@ static void files_are_read_whole_and_within_limits(void) {
     size_t size;
     plb_file_map map;
     snprintf(path, sizeof path, "%s/target", folder);
-    CHECK_OK(write_whole(path, "", 0));
+    CHECK_OK(plb_atomic_write_all(path, "", 0));
     CHECK_OK(plb_file_map_open(path, &map));
     CHECK(!map.bytes && map.size_bytes == 0);
     plb_file_map_close(&map);
     CHECK_OK(plb_file_read(path, 0, &bytes, &size));
     CHECK(bytes && size == 0);
     plb_free(bytes);
-    CHECK_OK(write_whole(path, "text", 4));
+    CHECK_OK(plb_atomic_write_all(path, "text", 4));
     CHECK_OK(plb_file_map_open(path, &map));
     CHECK(map.size_bytes == 4 && memcmp(map.bytes, "text", 4) == 0);
     plb_file_map_close(&map);
@@ -160,9 +153,9 @@ static void a_full_disk_keeps_the_old_file(void) {
     }
     char path[128];
     snprintf(path, sizeof path, "%s/target", folder);
-    CHECK_OK(write_whole(path, "old", 3));
+    CHECK_OK(plb_atomic_write_all(path, "old", 3));
     static const char large[1 << 20];
-    CHECK_FAILS(PLB_EFULL, "No space", write_whole(path, large, sizeof large));
+    CHECK_FAILS(PLB_EFULL, "No space", plb_atomic_write_all(path, large, sizeof large));
     CHECK(holds(path, "old") && fault_count_files(folder) == 1);
     umount(folder);
     rmdir(folder);
