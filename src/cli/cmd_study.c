@@ -23,7 +23,7 @@
 enum { HELPER_WORDS = 24 };
 
 typedef struct study_flags {
-    const char *set, *device, *db, *output;
+    const char *set, *device, *only, *db, *output;
     bool quick, dry_run, resume, no_lock;
     double time;
     int64_t jobs, join;
@@ -36,6 +36,8 @@ static const plb_flag flags[] = {
     {FLAG("set", STRING, set), .value = "KEY=VALUE;...",
      .help = "change values of the file: parts.epoch.seeds=[1,2]"},
     {FLAG("device", STRING, device), .value = "LIST", .help = "of all parts: cpu, cuda, cuda:N"},
+    {FLAG("only", STRING, only), .value = "PART,...",
+     .help = "these parts; others may follow, with --resume, in the same run"},
     {FLAG("time", DOUBLE, time), .value = "S", .low = 1, .high = 1e7,
      .help = "budget in seconds; what does not fit is left out, and said"},
     {FLAG("jobs", INT, jobs), .value = "N", .min = 1, .max = PLB_STUDY_JOBS, .fallback = "1",
@@ -242,15 +244,18 @@ static plb_status options_json(const study_flags *f, plb_arena *arena, const cha
 // The command that starts another process of this study, to which the run is added.
 static void write_helper(const study_flags *f, const char *plumb, const char *name, char jobs[24],
                          char time[32], const char *words[HELPER_WORDS]) {
-    const char *const pairs[][2] = {
-        {"--set", f->set}, {"--device", f->device}, {"--db", f->db}, {"--time", time}};
+    const char *const pairs[][2] = {{"--set", f->set},
+                                    {"--device", f->device},
+                                    {"--only", f->only},
+                                    {"--db", f->db},
+                                    {"--time", f->time > 0 ? time : NULL}};
     int n = 0;
     snprintf(jobs, 24, "%" PRId64, f->jobs);
     snprintf(time, 32, "%.17g", f->time);
     words[n++] = plumb, words[n++] = "study", words[n++] = name;
     words[n++] = "--no-lock", words[n++] = "--jobs", words[n++] = jobs;
     if (f->quick) words[n++] = "--quick";
-    for (int i = 0; i < (f->time > 0 ? 4 : 3); i++)
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i][1]) words[n++] = pairs[i][0], words[n++] = pairs[i][1];
     words[n] = NULL;
 }
@@ -303,7 +308,8 @@ static plb_status check_dims(const plb_study_spec *spec) {
 static plb_status run_study(plb_call *call) {
     const study_flags *f = call->options;
     char revision[PLB_GIT_BYTES];
-    plb_spec_options spec_options = {.quick = f->quick, .set = f->set, .devices = f->device};
+    plb_spec_options spec_options = {
+        .quick = f->quick, .set = f->set, .devices = f->device, .only = f->only};
     char jobs[24], time[32];
     const char *helper[HELPER_WORDS];
     plb_study_options options = {.store = f->db,
@@ -351,6 +357,8 @@ const plb_command plb_cmd_study = {
         "A card that one training leaves idle can have several: --jobs N lets N go on at a\n"
         "time, each in a process of its own. Their accuracies count, their times do not, and\n"
         "the report leaves them out. Sweeps come after, alone.\n\n"
+        "A long study can be had in pieces: --only runs some of its parts, --resume with other\n"
+        "parts, or without --only, goes on with the same run, and the report holds all of it.\n\n"
         "Exit status: 6 if a worker broke, 5 if nothing was measured.",
     .min_operands = 1,
     .max_operands = 1,

@@ -326,6 +326,33 @@ static plb_status choose_devices(const context *c, const char *devices, plb_stud
     return PLB_OK;
 }
 
+static plb_status want_part(const plb_study_spec *spec, const char *name, plb_arena *arena,
+                            bool *wanted) {
+    const char **names = plb_arena_alloc(arena, spec->part_count * sizeof *names);
+    if (!names) return plb_fail(PLB_ENOMEM, "--only: no memory");
+    for (size_t i = 0; i < spec->part_count; i++) {
+        names[i] = spec->parts[i].name;
+        if (!strcmp(names[i], name)) return wanted[i] = true, PLB_OK;
+    }
+    const char *nearest = plb_nearest_name(name, names, spec->part_count);
+    return plb_fail(PLB_EINVAL, "--only: %s has no part %s%s%s%s", spec->name, name,
+                    nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+}
+
+// The named ones stay, in the file's order.
+static plb_status choose_parts(const context *c, const char *only, plb_study_spec *spec) {
+    char *copy = plb_arena_strdup(c->arena, only), *rest = NULL;
+    bool *wanted = plb_arena_alloc(c->arena, (spec->part_count + 1) * sizeof *wanted);
+    size_t kept = 0;
+    if (!copy || !wanted) return plb_fail(PLB_ENOMEM, "%s: no memory", c->label);
+    for (char *word = strtok_r(copy, ",", &rest); word; word = strtok_r(NULL, ",", &rest))
+        PLB_TRY(want_part(spec, word, c->arena, wanted));
+    for (size_t i = 0; i < spec->part_count; i++)
+        if (wanted[i]) spec->parts[kept++] = spec->parts[i];
+    spec->part_count = kept;
+    return kept ? PLB_OK : plb_fail(PLB_EINVAL, "--only: expected names of parts, found none");
+}
+
 static plb_status apply_sets(plb_yaml *root, const char *sets, plb_arena *arena) {
     char *copy = plb_arena_strdup(arena, sets), *rest = NULL;
     if (!copy) return plb_fail(PLB_ENOMEM, "--set: no memory");
@@ -360,7 +387,8 @@ plb_status plb_study_spec_parse(const char *text, size_t length, const char *lab
     if (!copy) return plb_fail(PLB_ENOMEM, "%s: no memory to read it", label);
     copy[length] = '\0';
     out->text = copy;
-    return options->devices ? choose_devices(&c, options->devices, out) : PLB_OK;
+    if (options->devices) PLB_TRY(choose_devices(&c, options->devices, out));
+    return options->only ? choose_parts(&c, options->only, out) : PLB_OK;
 }
 
 // ---------------------------------------------------------------------------- finding one

@@ -63,6 +63,7 @@ typedef struct plb_spec_options {
     bool quick;          // lays what is under `quick` over the rest
     const char *set;     // "parts.epoch.seeds=[1,2];parts.epoch.lr=1"; NULL: nothing is changed
     const char *devices; // "cpu,cuda": of all parts; NULL: theirs
+    const char *only;    // "mnist,surface": these parts; NULL: all
 } plb_spec_options;
 
 // Reads a spec; all memory is the arena's.

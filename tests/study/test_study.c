@@ -81,6 +81,20 @@ static void quick_and_set_change_values(void) {
     CHECK(!strcmp(spec.parts[1].devices.word[1], "cuda"));
 }
 
+static void parts_are_chosen_by_name(void) {
+    plb_study_spec spec;
+    plb_spec_options options = {.only = "sizes,train"};
+    CHECK_OK(parse(text, &options, &spec));
+    CHECK(spec.part_count == 2 && !strcmp(spec.parts[0].name, "train") &&
+          !strcmp(spec.parts[1].name, "sizes"));
+    CHECK(!strcmp(spec.text, text)); // the file is the same, whatever of it is wanted
+    options.only = "train,sices";
+    CHECK_FAILS(PLB_EINVAL, "--only: tiny has no part sices; did you mean sizes?",
+                parse(text, &options, &spec));
+    options.only = ",";
+    CHECK_FAILS(PLB_EINVAL, "expected names of parts", parse(text, &options, &spec));
+}
+
 // `from` of the file replaced by `to`.
 static const char *with(const char *from, const char *to) {
     static char changed[2 * sizeof text];
@@ -553,6 +567,7 @@ static void an_empty_study_has_a_page(void) {
 static const check_test tests[] = {
     {"a_file_becomes_parts", a_file_becomes_parts},
     {"quick_and_set_change_values", quick_and_set_change_values},
+    {"parts_are_chosen_by_name", parts_are_chosen_by_name},
     {"mistakes_are_named_with_line_and_key", mistakes_are_named_with_line_and_key},
     {"the_studies_that_come_along_are_right", the_studies_that_come_along_are_right},
     {"allocation_failures_are_told", allocation_failures_are_told},

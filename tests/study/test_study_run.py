@@ -123,6 +123,22 @@ def test_what_does_not_fit_is_left_out_and_resumed():
         assert outcomes(found) == ["ok"] * 5, found
 
 
+def test_a_study_in_pieces():
+    """Parts that come later join the run: its report is that of the whole."""
+    with tempfile.TemporaryDirectory() as folder:
+        first = items(study(folder, "--json", "--only", "sizes"))
+        assert [i["part"] for i in first] == ["sizes"] * 4 and outcomes(first) == ["ok"] * 4, first
+        page = pathlib.Path(folder, "s.html").read_text(encoding="utf-8")
+        assert "Nothing of this part was measured" in page, "silent on what has not run"
+        done = study(folder, "--json", "--only", "train", "--resume", "--jobs", "2")
+        found = items(done)
+        assert len(found) == 10 and outcomes(found).count("ok") == 8, found
+        assert [i for i in found if i["part"] == "sizes"] == first
+        assert items(study(folder, "--json", "--resume")) == found
+        done = study(folder, "--only", "trian", status=2)
+        assert "--only: small has no part trian; did you mean train?" in done.stderr, done.stderr
+
+
 def test_trainings_side_by_side():
     with tempfile.TemporaryDirectory() as folder:
         found = items(study(folder, "--json", "--jobs", "3"))
