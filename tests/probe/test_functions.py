@@ -14,6 +14,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+from probed import tried  # noqa: E402
+
 PLUMB = os.environ.get("PLUMB", "build/plumb")
 BUSY = str(pathlib.Path(os.environ.get("PLUMB_BUILD", "build")) / "tests/busy")
 
@@ -168,7 +171,7 @@ def main():
             skipped += 1
             continue
         try:
-            test()
+            tried(test, 3 if name in needing else 1)
         except Exception as error:  # the next one runs all the same
             print(f"FAILED {name}: {error!r}")
             failed += 1

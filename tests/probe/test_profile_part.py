@@ -155,4 +155,6 @@ def test_another_profiler_may_come_while_it_is_away():
     assert found["devices"][0]["launches"] > 10000, found["devices"]
 
 
-sys.exit(run(dict(globals())))
+sys.exit(run(dict(globals()), timed=(test_the_cost_of_recording,
+                                     test_recording_keeps_to_its_budget,
+                                     test_what_is_recorded_where_nothing_is_said)))
