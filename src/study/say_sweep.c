@@ -303,7 +303,8 @@ void plb_study_say_sweep(const plb_results *r, const plb_study_part *part, plb_d
     }
     plb_section_say(t->section,
                     "Memory: on a device what its allocator held at most; on the CPU what a plan "
-                    "takes (Plumb), or what is resident above the loaded libraries (others). "
+                    "takes (Plumb; a stack's first cell has what libraries set up once as well), "
+                    "or what is resident above the loaded libraries (others). "
                     "Utilisation: of a device the share of NVML's last sampling period, up to a "
                     "second, in which a kernel ran; of the CPU the worker's processor time over "
                     "wall time x threads: threads that spin while they wait count as busy, and "
