@@ -10,12 +10,11 @@ import sys
 import tempfile
 import zlib
 
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from runner import Skip, run  # noqa: E402, F401 (for those who import all of it from here)
+
 PLUMB = os.environ["PLUMB"]
 PYTHON = os.environ.get("PLB_PYTHON")
-
-
-class Skip(Exception):
-    pass
 
 
 def plumb(*words, env=None, **options):
@@ -96,23 +95,7 @@ def minds_interrupt(pid):
 
 def run_tests(tests):
     """Every function of the script that is called test_something."""
-    passed = failed = skipped = 0
-    wanted = os.environ.get("PLB_TEST_FILTER", "")
     # Kernel choices of a test are nobody's to keep.
     with tempfile.TemporaryDirectory() as cache:
         os.environ["XDG_CACHE_HOME"] = cache
-        for name, test in tests.items():
-            if not name.startswith("test_") or wanted not in name:
-                continue
-            try:
-                test()
-                passed += 1
-            except Skip as reason:
-                print(f"skipped {name}: {reason}")
-                skipped += 1
-            except (AssertionError, subprocess.SubprocessError, OSError, ValueError,
-                    KeyError) as error:
-                print(f"FAILED  {name}: {type(error).__name__}: {error}")
-                failed += 1
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    sys.exit(failed > 0)
+        sys.exit(run(tests))

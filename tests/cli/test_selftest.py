@@ -13,6 +13,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from runner import run  # noqa: E402
+
 PLUMB = os.environ["PLUMB"]
 
 
@@ -56,18 +60,5 @@ def test_rounds():
     assert found["false_alarms"] <= rounds // 4, found
 
 
-def main():
-    passed = failed = 0
-    for test in (test_clock, test_rounds):
-        try:
-            test()
-            passed += 1
-        except Exception as error:  # pylint: disable=broad-except
-            failed += 1
-            print(f"FAILED  {test.__name__}: {type(error).__name__}: {error}", file=sys.stderr)
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return failed != 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(globals(), timed=(test_rounds,)))  # one round may meet a neighbour

@@ -5,6 +5,7 @@
 Packages come from wheels made here, so that nothing is fetched: a folder of workers' sources, whose
 requirements name them, stands in for the real one.
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -14,6 +15,10 @@ import sys
 import tempfile
 import time
 import zipfile
+
+sys.dont_write_bytecode = True
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from runner import run  # noqa: E402
 
 PLUMB = os.environ["PLUMB"]
 FAMILIES = {"torch": ["torch", "torchvision"], "onnxruntime": ["onnxruntime", "numpy"],
@@ -246,24 +251,11 @@ def test_strangers(place):
     assert "line 1" in states["slow"]["reason"] and "is gone" in states["gone"]["reason"]
 
 
-TESTS = [test_list, test_add_and_remove, test_existing_python, test_failures, test_interrupted,
-         test_killed, test_libtorch, test_strangers]
-
-
-def main():
-    failed = 0
-    for test in TESTS:
-        begin = time.monotonic()
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                test(Place(folder))
-                print(f"{test.__name__}: ok ({time.monotonic() - begin:.1f} s)", flush=True)
-            except Exception as reason:  # pylint: disable=broad-except
-                failed += 1
-                print(f"FAILED  {test.__name__}: {type(reason).__name__}: {reason}", flush=True)
-    print(f"{len(TESTS) - failed} passed, {failed} failed, 0 skipped")
-    return failed != 0
+@contextlib.contextmanager
+def own_place():
+    with tempfile.TemporaryDirectory() as folder:
+        yield Place(folder)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(globals(), each=own_place))

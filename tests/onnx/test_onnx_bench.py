@@ -9,6 +9,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from runner import run  # noqa: E402
+
 PLUMB = os.environ["PLUMB"]
 DATA = pathlib.Path(os.environ.get("PLUMB_TEST_DATA", "../shared/data")) / "models"
 OWN = ["plumb-plan", "plumb-interp"]
@@ -197,23 +201,11 @@ def main():
     if absent:
         print("this build has no ONNX\n0 passed, 0 failed, 1 skipped")
         return 0
-    passed = failed = 0
     with tempfile.TemporaryDirectory() as home:
         os.environ |= {"XDG_DATA_HOME": home, "XDG_CACHE_HOME": home, "PLUMB_STACKS": home + "/s"}
         stacks = OWN + ([] if os.environ.get("PLUMB_SANITIZE") else others())
-        for name, test in sorted(globals().items()):
-            if not name.startswith("test_"):
-                continue
-            with tempfile.TemporaryDirectory() as folder:
-                try:
-                    test(stacks, folder)
-                    passed += 1
-                except Exception as error:  # whatever it is, the others shall run
-                    print(f"FAILED {name}: {error!r}")
-                    failed += 1
         print(f"stacks: {', '.join(stacks)}")
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return 1 if failed else 0
+        return run(globals(), stacks, each=tempfile.TemporaryDirectory)
 
 
 sys.exit(main())

@@ -9,7 +9,9 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tools"))
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
 import onnx_old  # noqa: E402
+from runner import run  # noqa: E402
 
 PLUMB = os.environ["PLUMB"]
 DATA = pathlib.Path(os.environ.get("PLUMB_TEST_DATA", "../shared/data"))
@@ -284,25 +286,9 @@ def test_recurrent(folder):
         close(f"{op} {attributes}", ours(path, [x], folder)[: len(outputs)], theirs(path)(x))
 
 
-def run_all():
-    failed = passed = 0
-    for name, test in sorted(globals().items()):
-        if not name.startswith("test_"):
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                test(folder)
-                passed += 1
-            except Exception as error:  # whatever it is, the others shall run
-                print(f"FAILED {name}: {error!r}")
-                failed += 1
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return 1 if failed else 0
-
-
 def main():
     if sys.argv[1:] == ["run"]:
-        return run_all()
+        return run(globals(), each=tempfile.TemporaryDirectory)
     python = os.environ.get("PLB_PYTHON", "")
     have = python and subprocess.run([python, "-c", "import numpy, onnx, onnxruntime, PIL"],
                                      check=False, stderr=subprocess.DEVNULL).returncode == 0

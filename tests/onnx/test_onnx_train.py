@@ -11,6 +11,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from runner import run  # noqa: E402
+
 PLUMB = os.environ["PLUMB"]
 DATA = pathlib.Path(os.environ.get("PLUMB_TEST_DATA", "../shared/data"))
 BATCH, LR = 32, 0.1
@@ -340,25 +344,9 @@ def test_refused(folder):
         refused("expected scores", models / "super-resolution.onnx", *words)
 
 
-def run_all(only=None):
-    failed = passed = 0
-    for name, test in sorted(globals().items()):
-        if not name.startswith("test_") or (only and name != only):
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                test(folder)
-                passed += 1
-            except Exception as error:  # whatever it is, the others shall run
-                print(f"FAILED {name}: {error!r}")
-                failed += 1
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return 1 if failed else 0
-
-
 def main():
     if sys.argv[1:] == ["run"]:
-        return run_all()
+        return run(globals(), each=tempfile.TemporaryDirectory)
     python = os.environ.get("PLB_PYTHON", "")
     have = python and subprocess.run([python, "-c", "import numpy, onnx, onnxruntime, torch"],
                                      check=False, stderr=subprocess.DEVNULL).returncode == 0
@@ -368,7 +356,7 @@ def main():
         return 0
     if not have or os.environ.get("PLUMB_SANITIZE") or not (DATA / "mnist").exists():
         print("no Python with torch and onnx (PLB_PYTHON), no MNIST, or a sanitizer: only refusals")
-        return run_all("test_refused")
+        return run({"test_refused": test_refused}, each=tempfile.TemporaryDirectory)
     return subprocess.run([python, __file__, "run"], check=False).returncode
 
 

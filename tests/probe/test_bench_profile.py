@@ -16,6 +16,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+import runner  # noqa: E402
+
 PLUMB = os.environ.get("PLUMB", "build/plumb")
 TESTS = pathlib.Path(os.environ.get("PLUMB_BUILD", "build")).resolve() / "tests"
 CASE = ["mnist_cnn", "--stack", "plumb-plan", "--batch", "2", "--threads", "1"]
@@ -105,19 +109,4 @@ def test_a_case_of_our_own():
         assert reason in run(["profile", *words], code=2).stderr, words
 
 
-def main():
-    passed = failed = 0
-    for name, test in sorted(globals().items()):
-        if not name.startswith("test_"):
-            continue
-        try:
-            test()
-            passed += 1
-        except Exception as error:  # noqa: BLE001 (one test must not stop the others)
-            failed += 1
-            print(f"FAILED {name}: {type(error).__name__}: {error}", file=sys.stderr)
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return failed != 0
-
-
-sys.exit(main())
+sys.exit(runner.run(globals()))

@@ -5,6 +5,7 @@
 Where the system does not let the time be sampled, only that this is said is tested.
 """
 import ctypes
+import functools
 import json
 import os
 import pathlib
@@ -15,7 +16,8 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-from probed import tried  # noqa: E402
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from runner import Skip, run  # noqa: E402
 
 PLUMB = os.environ.get("PLUMB", "build/plumb")
 BUSY = str(pathlib.Path(os.environ.get("PLUMB_BUILD", "build")) / "tests/busy")
@@ -48,28 +50,39 @@ def check_shares(cpu):
         f["samples"] for f in sampled["functions"])
 
 
-def allowed():
-    return not profile(BUSY, "light")["sampled"]["reason"]
+@functools.cache
+def why_no_samples():
+    return profile(BUSY, "light")["sampled"]["reason"]
+
+
+def need_samples():
+    if why_no_samples():
+        raise Skip("this system lets no time be sampled")
 
 
 def test_one_after_the_other():
+    need_samples()
     check_shares(profile(BUSY, "both"))
 
 
 def test_in_a_thread():
+    need_samples()
     check_shares(profile(BUSY, "thread"))
 
 
 def test_in_a_child():
+    need_samples()
     check_shares(profile(BUSY, "fork"))
 
 
 def test_after_exec():
+    need_samples()
     check_shares(profile(BUSY, "exec"))
 
 
 def test_in_the_longest_gap():
     """While the device waits, the program is in one function."""
+    need_samples()
     guest = str(pathlib.Path(BUSY).parent / "guest")
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
         subprocess.run([PLUMB, "profile", "--json", "--output", report.name, "--functions", "2",
@@ -104,6 +117,7 @@ def share_of(of, calls):
 
 def test_who_called():
     """The program keeps frame pointers, so that chains go up to main, or where a thread began."""
+    need_samples()
     assert abs(share_of(folded("both"), "main;heavy") - .75) < .08
     of = folded("thread")
     assert abs(share_of(of, "in_thread;light") - .25) < .08, of
@@ -159,25 +173,6 @@ def test_refused():
     assert "perf_event_open: Operation not permitted; allow it by" in sampled["reason"], sampled
 
 
-def main():
-    tests = [(k, v) for k, v in globals().items() if k.startswith("test_")]
-    needing = {"test_one_after_the_other", "test_in_a_thread", "test_in_a_child",
-               "test_after_exec", "test_in_the_longest_gap", "test_who_called"}
-    failed = skipped = 0
-    can = allowed()
-    for name, test in tests:
-        if name in needing and not can:
-            print(f"skipped {name}: this system lets no time be sampled")
-            skipped += 1
-            continue
-        try:
-            tried(test, 3 if name in needing else 1)
-        except Exception as error:  # the next one runs all the same
-            print(f"FAILED {name}: {error!r}")
-            failed += 1
-    print(f"{len(tests) - failed - skipped} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(globals(), timed=(test_one_after_the_other, test_in_a_thread, test_in_a_child,
+                                   test_after_exec, test_in_the_longest_gap, test_who_called)))

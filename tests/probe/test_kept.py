@@ -16,8 +16,10 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.dont_write_bytecode = True
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
 from active_share import shares  # noqa: E402  (works the shares out apart from the program)
+import runner  # noqa: E402
 
 PLUMB = os.environ.get("PLUMB", "build/plumb")
 GUEST = str(pathlib.Path(os.environ.get("PLUMB_BUILD", "build")) / "tests/guest")
@@ -231,19 +233,4 @@ def test_a_probe_file_that_cannot_be_read_is_told_again():
         run("trace", "--strict", kept, code=6)
 
 
-def main():
-    passed = failed = 0
-    for name, test in sorted(globals().items()):
-        if not name.startswith("test_"):
-            continue
-        try:
-            test()
-            passed += 1
-        except Exception as error:  # noqa: BLE001 (one test must not stop the others)
-            failed += 1
-            print(f"FAILED {name}: {type(error).__name__}: {error}", file=sys.stderr)
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return failed != 0
-
-
-sys.exit(main())
+sys.exit(runner.run(globals()))

@@ -15,6 +15,8 @@ TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools/probe-check"
 loader = importlib.machinery.SourceFileLoader("probe_check", str(TOOL))
 check = importlib.util.module_from_spec(importlib.util.spec_from_loader("probe_check", loader))
 sys.dont_write_bytecode = True
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from runner import run  # noqa: E402
 loader.exec_module(check)
 
 
@@ -85,19 +87,4 @@ def test_what_is_begun_ahead_waits():
         assert child.returncode == -9
 
 
-def main():
-    passed = failed = 0
-    for name, test in sorted(globals().items()):
-        if not name.startswith("test_"):
-            continue
-        try:
-            test()
-            passed += 1
-        except Exception as error:  # noqa: BLE001 (one test must not stop the others)
-            failed += 1
-            print(f"FAILED {name}: {type(error).__name__}: {error}", file=sys.stderr)
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return failed != 0
-
-
-sys.exit(main())
+sys.exit(run(globals()))

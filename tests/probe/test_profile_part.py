@@ -4,12 +4,15 @@
 rest. The program is that of test_profile.py."""
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-from probed import ENVIRONMENT, PLUMB, profile, run  # noqa: E402
+from probed import ENVIRONMENT, PLUMB, profile  # noqa: E402
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from runner import run  # noqa: E402
 
 
 def check_estimate(device, cost):
@@ -155,6 +158,6 @@ def test_another_profiler_may_come_while_it_is_away():
     assert found["devices"][0]["launches"] > 10000, found["devices"]
 
 
-sys.exit(run(dict(globals()), timed=(test_the_cost_of_recording,
+sys.exit(run(globals(), timed=(test_the_cost_of_recording,
                                      test_recording_keeps_to_its_budget,
                                      test_what_is_recorded_where_nothing_is_said)))

@@ -15,13 +15,10 @@ import tempfile
 import xml.etree.ElementTree
 import zlib
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
 import samples  # noqa: E402
+from runner import Skip, run  # noqa: E402
 from samples import plumb  # noqa: E402
-
-
-class Skip(Exception):
-    """A test that cannot run here, with its reason."""
 
 
 def rows_of(text):
@@ -296,24 +293,11 @@ def parts(number, db):
 
 
 def main():
-    tests = [f for name, f in globals().items() if name.startswith("test_") and callable(f)]
-    passed = failed = skipped = 0
     with tempfile.TemporaryDirectory(prefix="plumb-test-") as name:
         folder = pathlib.Path(name)
         path = folder / "all.json"
         path.write_text(json.dumps(samples.document()), encoding="utf-8")
-        for test in tests:
-            try:
-                test(folder, path)
-                passed += 1
-            except Skip as reason:
-                skipped += 1
-                print(f"skipped {test.__name__}: {reason}")
-            except Exception as error:  # pylint: disable=broad-except
-                failed += 1
-                print(f"FAILED  {test.__name__}: {type(error).__name__}: {error}", file=sys.stderr)
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return failed != 0
+        return run(globals(), folder, path)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 """Pages of `plumb report` in a real browser: figures drawn, nothing to complain of, sorting,
 filtering, choosing, dark, phone, paper, keyboard, hostile names. PLB_PICTURES=FOLDER keeps
 screenshots to look at."""
+import contextlib
 import json
 import os
 import pathlib
@@ -10,9 +11,10 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
 import browser  # noqa: E402
 import samples  # noqa: E402
+from runner import run  # noqa: E402
 
 # Of every figure: is one drawing visible, with shapes, and do its texts stay inside?
 FIGURES = """[...document.querySelectorAll('figure')].map(figure => {
@@ -70,7 +72,7 @@ def click_head(page, table, index):
     return page.run(f"document.querySelector('{table}').tHead.rows[0].cells[{index}].ariaSort")
 
 
-def test_every_figure(page, folder, _db):
+def test_every_figure(folder, _db, page):
     path = folder / "all.json"
     path.write_text(json.dumps(samples.document()), encoding="utf-8")
     samples.plumb("report", path, "-o", folder / "all.html")
@@ -87,7 +89,7 @@ def test_every_figure(page, folder, _db):
                         ".some(e => e.offsetParent)")
 
 
-def test_hostile_names(page, folder, _db):
+def test_hostile_names(folder, _db, page):
     page.open(f"file://{folder}/all.html")
     assert page.run("document.title") == samples.EVIL
     assert page.run("document.querySelectorAll('img, [onerror]').length") == 0
@@ -97,7 +99,7 @@ def test_hostile_names(page, folder, _db):
     assert samples.EVIL in titles
 
 
-def test_sorting(page, folder, _db):
+def test_sorting(folder, _db, page):
     page.open(f"file://{folder}/all.html")
     table = "table:has(caption)"
     times = [(7 * i) % 20 + 0.5 for i in range(20)]
@@ -117,7 +119,7 @@ def test_sorting(page, folder, _db):
     assert column(page, table, 0) == [f"row {i:02d}" for i in range(20)]
 
 
-def test_filter(page, folder, _db):
+def test_filter(folder, _db, page):
     page.open(f"file://{folder}/all.html")
     page.run("input = [...document.querySelectorAll('input[data-filter]')].pop(); input.value = "
              "'07 ROW'; input.dispatchEvent(new Event('input'))")
@@ -128,7 +130,7 @@ def test_filter(page, folder, _db):
         "1 of 20 rows"
 
 
-def test_surface(page, folder, _db):
+def test_surface(folder, _db, page):
     page.open(f"file://{folder}/all.html")
     texts = ("[...document.querySelectorAll('#surface svg')].filter(s => s.getBoundingClientRect()"
              ".height).map(s => [...s.querySelectorAll('text')].map(t => t.textContent))[0]")
@@ -143,7 +145,7 @@ def test_surface(page, folder, _db):
     keep(page, "surface-ratio")
 
 
-def test_theme_and_copy(page, folder, _db):
+def test_theme_and_copy(folder, _db, page):
     page.open(f"file://{folder}/all.html")
     for expected in ("light", "dark", "auto"):
         page.run("document.querySelector('#theme').click()")
@@ -151,7 +153,7 @@ def test_theme_and_copy(page, folder, _db):
     page.run("document.querySelector('button.copy').click()")
 
 
-def test_run(page, folder, db):
+def test_run(folder, db, page):
     draw = samples.generator()
     for label in ("first", "second", "third"):
         number = samples.add(db, folder, samples.small_run(draw, label))
@@ -177,7 +179,7 @@ def test_run(page, folder, db):
     assert unnamed == 0
 
 
-def test_explained_model(page, folder, _db):
+def test_explained_model(folder, _db, page):
     samples.plumb("explain", "mnist_cnn", "--task", "train", "--batch", 8, "--runs", 1, "-o",
                   folder / "explain.html", env={**os.environ, "XDG_CACHE_HOME": str(folder)})
     for width in (1100, 380):
@@ -194,7 +196,7 @@ def test_explained_model(page, folder, _db):
     assert len({y for name, _, y in rows if name == "weights"}) == 1
 
 
-def test_thousand_cases(page, folder, db):
+def test_thousand_cases(folder, db, page):
     number = samples.add(db, folder, samples.large_run(samples.generator()))
     began = time.monotonic()
     samples.plumb("report", number, "--db", db, "-o", folder / "large.html")
@@ -213,28 +215,25 @@ def test_thousand_cases(page, folder, db):
     keep(page, "large")
 
 
+@contextlib.contextmanager
+def watched(page):
+    """What the page complained of in one test."""
+    page.problems.clear()
+    yield page
+    assert not page.problems, page.problems
+
+
 def main():
     program = browser.find()
-    tests = [f for name, f in globals().items() if name.startswith("test_") and callable(f)]
     if not program:
         print("skipped all: no Chromium (Debian: chromium; tools/setup installs it)")
+        tests = [name for name in globals() if name.startswith("test_")]
         print(f"0 passed, 0 failed, {len(tests)} skipped")
         return 0
-    passed = failed = 0
     with tempfile.TemporaryDirectory(prefix="plumb-test-") as name, \
             browser.Browser(program) as page:
         folder = pathlib.Path(name)
-        for test in tests:
-            page.problems.clear()
-            try:
-                test(page, folder, folder / "plumb.db")
-                assert not page.problems, page.problems
-                passed += 1
-            except Exception as error:  # pylint: disable=broad-except
-                failed += 1
-                print(f"FAILED  {test.__name__}: {type(error).__name__}: {error}", file=sys.stderr)
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return failed != 0
+        return run(globals(), folder, folder / "plumb.db", each=lambda: watched(page))
 
 
 if __name__ == "__main__":

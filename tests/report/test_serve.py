@@ -10,13 +10,10 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
 import browser  # noqa: E402
 import samples  # noqa: E402
-
-
-class Skip(Exception):
-    """A test that cannot run here, with its reason."""
+from runner import Skip, run  # noqa: E402
 
 
 class Server:
@@ -166,23 +163,6 @@ def test_in_a_browser(folder):
             page.picture(os.environ["PLB_PICTURES"] + "/runs.png")
 
 
-def main():
-    tests = [f for name, f in globals().items() if name.startswith("test_") and callable(f)]
-    passed = failed = skipped = 0
-    with tempfile.TemporaryDirectory(prefix="plumb-test-") as name:
-        for test in tests:
-            try:
-                test(pathlib.Path(name))
-                passed += 1
-            except Skip as reason:
-                skipped += 1
-                print(f"skipped {test.__name__}: {reason}")
-            except Exception as error:  # pylint: disable=broad-except
-                failed += 1
-                print(f"FAILED  {test.__name__}: {type(error).__name__}: {error}", file=sys.stderr)
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return failed != 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    with tempfile.TemporaryDirectory(prefix="plumb-test-") as name:
+        sys.exit(run(globals(), pathlib.Path(name)))

@@ -8,7 +8,12 @@ import re
 import signal
 import sqlite3
 import subprocess
+import sys
 import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from runner import run  # noqa: E402
 
 PLUMB = os.environ["PLUMB"]
 STUDY = """
@@ -309,13 +314,4 @@ def test_a_torchscript_file():
 
 
 if __name__ == "__main__":
-    tests = [test for name, test in sorted(globals().items()) if name.startswith("test_")]
-    failed = 0
-    for test in tests:
-        try:
-            test()
-        except Exception as error:  # pylint: disable=broad-except
-            failed += 1
-            print(f"FAILED  {test.__name__}: {type(error).__name__}: {error}")
-    print(f"{len(tests) - failed} passed, {failed} failed, 0 skipped")
-    raise SystemExit(failed != 0)
+    sys.exit(run(globals()))

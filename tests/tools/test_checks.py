@@ -6,8 +6,10 @@ import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools"))
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
 import check_layers  # noqa: E402 (the path comes first)
 import check_style  # noqa: E402
+from runner import run  # noqa: E402
 
 LAYERS = check_layers.read_layers("base/core:\nbase: base/core\nengine: base base/core # words\n")
 
@@ -52,18 +54,5 @@ def test_width_and_licence():
     assert not list(check_style.check_width_and_licence(["#!/bin/sh", first.replace("//", "#")]))
 
 
-def main():
-    failed = 0
-    tests = [test for name, test in list(globals().items()) if name.startswith("test_")]
-    for test in tests:
-        try:
-            test()
-        except (AssertionError, IndexError) as error:
-            print(f"FAILED  {test.__name__}: {error!r}")
-            failed += 1
-    print(f"{len(tests) - failed} passed, {failed} failed, 0 skipped")
-    sys.exit(failed > 0)
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(run(globals()))

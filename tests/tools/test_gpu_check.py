@@ -6,6 +6,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from runner import run  # noqa: E402
+
 TOOL = pathlib.Path(__file__).resolve().parent.parent.parent / "tools/gpu-check"
 
 
@@ -33,18 +37,5 @@ def test_missing_programs():
     assert f"--programs {empty}: no test_cuda_ops, test_cuda_own there" in message
 
 
-def main():
-    failed = 0
-    tests = [test for name, test in list(globals().items()) if name.startswith("test_")]
-    for test in tests:
-        try:
-            test()
-        except (AssertionError, IndexError) as error:
-            print(f"FAILED  {test.__name__}: {error!r}")
-            failed += 1
-    print(f"{len(tests) - failed} passed, {failed} failed, 0 skipped")
-    sys.exit(failed > 0)
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(run(globals()))

@@ -13,16 +13,16 @@ import sys
 import tempfile
 import time
 
+sys.dont_write_bytecode = True
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from runner import Skip, run  # noqa: E402
+
 PLUMB = os.environ["PLUMB"]
 PYTHON = os.environ.get("PLB_PYTHON")
 SMALL = ["train", "mnist_cnn", "--data", "digits", "--limit", "160", "--batch", "64", "--threads",
          "1"]
 # Threads that spin at barriers crawl where other tests want the same cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-
-
-class Skip(Exception):
-    pass
 
 
 def plumb(*words, env=None, timeout=120, **options):
@@ -352,24 +352,5 @@ def test_long_resnet18_learns_shapes():
     assert epochs[-1]["test_accuracy"] > 0.95, epochs[-1]
 
 
-def main():
-    passed = failed = skipped = 0
-    wanted = os.environ.get("PLB_TEST_FILTER", "")
-    for name, test in list(globals().items()):
-        if not name.startswith("test_") or wanted not in name:
-            continue
-        try:
-            test()
-            passed += 1
-        except Skip as reason:
-            print(f"skipped {name}: {reason}")
-            skipped += 1
-        except (AssertionError, subprocess.SubprocessError, OSError, ValueError, KeyError) as error:
-            print(f"FAILED  {name}: {type(error).__name__}: {error}")
-            failed += 1
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    sys.exit(failed > 0)
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(run(globals()))
