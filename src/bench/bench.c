@@ -15,6 +15,7 @@
 #include "base/machine.h"
 #include "bench/matrix.h"
 #include "bench/restore.h"
+#include "bench/same_machine.h"
 #include "bench/usage.h"
 
 // ---------------------------------------------------------------------------- defaults
@@ -148,6 +149,7 @@ static plb_status open_store(plb_bench *b) {
     PLB_TRY(plb_store_open(o->store, &b->store));
     if (o->resume) {
         b->run_id = o->resume;
+        PLB_TRY(plb_check_same_machine(b->store, o->resume, b->fingerprint.machine));
         return plb_store_resume_run(b->store, o->resume);
     }
     const plb_store_new_run run = {.label = o->label,

@@ -8,6 +8,7 @@
 #include "base/core/clock.h"
 #include "base/core/status.h"
 #include "base/folder.h"
+#include "bench/same_machine.h"
 #include "store/study.h"
 #include "study/work.h"
 
@@ -181,6 +182,7 @@ static plb_status open_store(plb_study *s) {
     PLB_TRY(plb_store_open(s->options.store, &s->store));
     if (!s->options.resume) return begin_run(s);
     PLB_TRY(find_run(s, s->options.resume));
+    PLB_TRY(plb_check_same_machine(s->store, s->run_id, s->fingerprint.machine));
     return plb_store_resume_run(s->store, s->run_id);
 }
 

@@ -45,11 +45,11 @@ parts:
 """
 
 
-def study(folder, *words, status=0):
+def study(folder, *words, status=0, environment=None):
     path = pathlib.Path(folder, "small.yaml")
     path.write_text(STUDY, encoding="utf-8")
-    environment = {**os.environ, "XDG_CACHE_HOME": f"{folder}/cache", "PLUMB_STACKS": "",
-                   "XDG_DATA_HOME": f"{folder}/data"}
+    environment = {**(environment or os.environ), "XDG_CACHE_HOME": f"{folder}/cache",
+                   "PLUMB_STACKS": "", "XDG_DATA_HOME": f"{folder}/data"}
     done = subprocess.run([PLUMB, "study", str(path), "--no-lock", "--db", f"{folder}/s.db", "-o",
                            f"{folder}/s.html", *words], env=environment, cwd=folder, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -140,6 +140,9 @@ def test_a_study_in_pieces():
         assert len(found) == 10 and outcomes(found).count("ok") == 8, found
         assert [i for i in found if i["part"] == "sizes"] == first
         assert items(study(folder, "--json", "--resume")) == found
+        elsewhere = {**os.environ, "DNNL_VERBOSE": "0"}
+        done = study(folder, "--resume", status=2, environment=elsewhere)
+        assert "run 1 was measured elsewhere: DNNL_VERBOSE was not set" in done.stderr, done.stderr
         done = study(folder, "--only", "trian", status=2)
         assert "--only: small has no part trian; did you mean train?" in done.stderr, done.stderr
 
