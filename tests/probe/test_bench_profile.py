@@ -77,7 +77,7 @@ def test_bench_has_a_profile_of_each_case():
         assert json.loads(kept) == profile
         check_exports(store, profile, os.path.join(folder, "r"))
         # A run that is taken up again knows what was seen.
-        again, = json.loads(run([*words, "--json", "--resume", "1"]).stdout)["cases"]
+        again, = json.loads(run([*words, "--json", "--resume", "1"], **WITH_DEVICE).stdout)["cases"]
         assert again["resumed"] and again["profile"] == profile
         text = run(words, **WITH_DEVICE).stdout
         plots = run([*words, "--plot"], **WITH_DEVICE).stdout
