@@ -198,7 +198,8 @@ static plb_status watch(plb_client *c) {
         return plb_fail(PLB_ECANCELLED, "interrupted");
     }
     cut_log(c);
-    int64_t rss = plb_usage_tree_rss(c->process.worker);
+    // What is no program yet is a copy of this one.
+    int64_t rss = plb_process_is_program(&c->process) ? plb_usage_tree_rss(c->process.worker) : 0;
     if (rss > c->peak_rss_bytes) c->peak_rss_bytes = rss;
     if (!c->options.memory_limit_bytes || rss <= c->options.memory_limit_bytes) return PLB_OK;
     plb_process_stop(&c->process);

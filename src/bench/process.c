@@ -129,9 +129,11 @@ static _Noreturn void become_worker(const launch *l, pid_t keeper) {
     _exit(127);
 }
 
+static const char keeper_name[] = "plumb-keeper"; // at most 15 letters
+
 static _Noreturn void become_keeper(const launch *l) {
     setpgid(0, 0); // Ctrl-C at the terminal is for plumb alone
-    prctl(PR_SET_NAME, "plumb-keeper");
+    prctl(PR_SET_NAME, keeper_name);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     for (int s = 1; s < NSIG; s++) signal(s, SIG_DFL);
     signal(SIGINT, SIG_IGN), signal(SIGTERM, SIG_IGN), signal(SIGHUP, SIG_IGN);
@@ -283,4 +285,15 @@ void plb_process_describe_end(const plb_process *p, char *out, size_t size) {
     } else {
         snprintf(out, size, "ended with status %d", WEXITSTATUS(status));
     }
+}
+
+bool plb_process_is_program(const plb_process *p) {
+    char path[64], name[32] = "";
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)p->worker);
+    FILE *file = fopen(path, "re");
+    if (!file) return false;
+    const bool known = fgets(name, sizeof name, file) != NULL;
+    fclose(file);
+    name[strcspn(name, "\n")] = '\0';
+    return known && strcmp(name, keeper_name) != 0;
 }

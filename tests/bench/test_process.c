@@ -9,11 +9,13 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "bench/process.h"
+#include "bench/usage.h"
 
 enum { TIMES = 300 };
 
@@ -25,16 +27,20 @@ static void wait_for_end(plb_process *p) {
     }
 }
 
-static plb_process ended(const char *const *command, int null_fd) {
+static plb_process started(const char *const *command, int null_fd) {
     const plb_process_options options = {.command = command,
                                          .message_fd = null_fd,
                                          .in_fd = null_fd,
                                          .out_fd = null_fd,
                                          .log_fd = null_fd};
     plb_process p;
-    const plb_status status = plb_process_start(&options, &p);
-    CHECK(!status);
-    if (!status) wait_for_end(&p);
+    CHECK(!plb_process_start(&options, &p));
+    return p;
+}
+
+static plb_process ended(const char *const *command, int null_fd) {
+    plb_process p = started(command, null_fd);
+    wait_for_end(&p);
     return p;
 }
 
@@ -98,9 +104,33 @@ static void test_workers_killed_at_any_moment(void) {
     close(null_fd);
 }
 
+// What we hold is no memory of the worker's, at whatever moment one looks.
+static void test_copies_are_no_programs(void) {
+    enum { OURS = 64 << 20 };
+    const char *const missing[] = {"/nowhere/program", NULL}, *const lasting[] = {"sleep", "60",
+                                                                                  NULL};
+    const int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    volatile char *held = malloc(OURS);
+    for (size_t i = 0; held && i < OURS; i += 512) held[i] = 1;
+    for (int i = 0; i < TIMES; i++) {
+        plb_process p = started(i % 2 ? lasting : missing, null_fd);
+        bool seen = false;
+        for (int n = 0; n < 50000 && !p.ended && !seen; n++) {
+            seen = plb_process_is_program(&p);
+            if (seen) CHECK(plb_usage_tree_rss(p.worker) < OURS);
+            plb_process_look(&p);
+        }
+        CHECK(seen == i % 2);
+        plb_process_stop(&p);
+    }
+    free((void *)held);
+    close(null_fd);
+}
+
 static const check_test tests[] = {
     {"programs that are not there are no failure to begin", test_programs_that_are_not_there},
     {"programs that end at once are told with their status", test_programs_that_end_at_once},
+    {"copies of ours are no programs", test_copies_are_no_programs},
     {"workers that are killed at any moment have ended", test_workers_killed_at_any_moment},
 };
 CHECK_MAIN(tests)
