@@ -107,8 +107,13 @@ void plb_document_verdict(plb_document *document, plb_tone tone, const char *wor
                           const char *format, ...) {
     va_list args;
     va_start(args, format);
-    const char *text = take_format(document, format, args);
+    plb_document_vverdict(document, tone, word, format, args);
     va_end(args);
+}
+
+void plb_document_vverdict(plb_document *document, plb_tone tone, const char *word,
+                           const char *format, va_list args) {
+    const char *text = take_format(document, format, args);
     plb_part_verdict *v = take(document, sizeof *v);
     if (!v) return;
     *v = (plb_part_verdict){.tone = tone, .word = take_text(document, word), .text = text};

@@ -21,6 +21,8 @@
 #ifndef PLB_REPORT_DOCUMENT_H
 #define PLB_REPORT_DOCUMENT_H
 
+#include <stdarg.h>
+
 #include "report/figure.h"
 
 typedef struct plb_document plb_document;
@@ -49,6 +51,8 @@ PLB_API void plb_document_set_command(plb_document *document, const char *comman
 // before it as a badge; NULL: none.
 PLB_API void plb_document_verdict(plb_document *document, plb_tone tone, const char *word,
                                   const char *format, ...) PLB_PRINTF(4);
+PLB_API void plb_document_vverdict(plb_document *document, plb_tone tone, const char *word,
+                                   const char *format, va_list args);
 
 // ---------------------------------------------------------------------------- sections
 PLB_API plb_section *plb_document_section(plb_document *document, const char *title);

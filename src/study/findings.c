@@ -16,14 +16,10 @@ static const struct {
                [PLB_OPEN] = {"OPEN", PLB_TONE_UNSURE}};
 
 void plb_find_say(const plb_finder *f, plb_answer answer, const char *format, ...) {
-    plb_strbuf text = {0};
     va_list args;
     va_start(args, format);
-    plb_strbuf_vprintf(&text, format, args);
+    plb_document_vverdict(f->d, answers[answer].tone, answers[answer].word, format, args);
     va_end(args);
-    plb_document_verdict(f->d, answers[answer].tone, answers[answer].word, "%s",
-                         text.failed ? "(no memory for the sentence)" : text.text);
-    plb_strbuf_free(&text);
 }
 
 bool plb_find_fits(const plb_result *i, const plb_wanted *w) {
