@@ -37,7 +37,8 @@ PLB_API PLB_MUST_USE plb_status plb_process_start(const plb_process_options *opt
 PLB_API void plb_process_look(plb_process *process);
 // Stops (SIGSTOP) or continues the worker's whole group.
 PLB_API void plb_process_pause(plb_process *process, bool paused);
-// False from its fork until it is the program of the command: what it holds then is a copy of ours.
+// False from its fork until it is the program of the command, since what it holds then is a copy of
+// ours, and once it has gone.
 PLB_API bool plb_process_is_program(const plb_process *process);
 // Kills all of it and waits until it is gone. Zeroed ones and stopped ones are legal.
 PLB_API void plb_process_stop(plb_process *process);

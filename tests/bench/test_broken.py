@@ -141,8 +141,8 @@ def test_kill(how):
               f"{old} became {new}")
     place.environment["DNNL_VERBOSE"] = "0"  # times of two such processes are not compared either
     status, _, err = place.run(*words, "--resume", "1")
-    words = 'run 1 was measured elsewhere: DNNL_VERBOSE was not set there and is "0" here'
-    check(status == 2 and err.endswith(f"\nplumb bench: {words}\n"), f"elsewhere: {err}")
+    refusal = 'run 1 was measured elsewhere: DNNL_VERBOSE was not set there and is "0" here'
+    check(status == 2 and err.endswith(f"\nplumb bench: {refusal}\n"), f"elsewhere: {err}")
     del place.environment["DNNL_VERBOSE"]
     outcomes = stored(place).execute("select outcome from measurement").fetchall()
     check(len(outcomes) == 4 and all(o == ("ok",) for o in outcomes), f"resumed: {outcomes}")
