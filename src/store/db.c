@@ -111,14 +111,27 @@ void plb_db_known(sqlite3_stmt *statement, int index, int64_t value) {
 }
 
 // ---------------------------------------------------------------------------- versions
-static plb_status pragma_int(plb_store *store, const char *sql, int *out) {
+typedef struct kind {
+    int version, application, tables;
+} kind;
+
+// All in one statement: another program may be making the store meanwhile.
+static plb_status read_kind(plb_store *store, kind *out) {
+    static const char sql[] =
+        "SELECT user_version, application_id, (SELECT count(*) FROM sqlite_master) "
+        "FROM pragma_user_version, pragma_application_id";
     sqlite3_stmt *statement;
     if (sqlite3_prepare_v2(store->db, sql, -1, &statement, NULL)) {
         return plb_db_fail(store, "opening");
     }
     bool row;
     plb_status status = plb_db_step(store, statement, "opening", &row);
-    *out = !status && row ? sqlite3_column_int(statement, 0) : 0;
+    if (!status && !row) status = plb_fail(PLB_EBROKEN, "%s: has no version", store->path);
+    if (!status) {
+        *out = (kind){.version = sqlite3_column_int(statement, 0),
+                      .application = sqlite3_column_int(statement, 1),
+                      .tables = sqlite3_column_int(statement, 2)};
+    }
     sqlite3_finalize(statement);
     return status;
 }
@@ -149,36 +162,30 @@ static plb_status run_sections(plb_store *store, const char *schema, int from, i
     return status;
 }
 
-static plb_status check_kind(plb_store *store, int version) {
-    int application, tables;
-    PLB_TRY(pragma_int(store, "PRAGMA application_id", &application));
-    PLB_TRY(pragma_int(store, "SELECT count(*) FROM sqlite_master", &tables));
-    if (application != 1347178818 && (application || version || tables)) {
+plb_status plb_db_migrate(plb_store *store, const char *schema) {
+    int newest = 0;
+    kind found;
+    while (find_section(schema, newest + 1)) newest++;
+    PLB_TRY(read_kind(store, &found));
+    if (found.application != 1347178818 && (found.application || found.version || found.tables)) {
         return plb_fail(PLB_EINVAL, "%s: a database, but not one of Plumb's", store->path);
     }
-    return PLB_OK;
-}
-
-plb_status plb_db_migrate(plb_store *store, const char *schema) {
-    int newest = 0, version;
-    while (find_section(schema, newest + 1)) newest++;
-    PLB_TRY(pragma_int(store, "PRAGMA user_version", &version));
-    PLB_TRY(check_kind(store, version));
-    if (version > newest) {
+    if (found.version > newest) {
         return plb_fail(PLB_EINVAL,
                         "%s: expected version %d of the schema or an older one, found %d: a newer "
                         "Plumb wrote it",
-                        store->path, newest, version);
+                        store->path, newest, found.version);
     }
-    if (version == newest) return PLB_OK;
+    if (found.version == newest) return PLB_OK;
     if (store->read_only) {
         return plb_fail(PLB_EINVAL,
                         "%s: has version %d of the schema, and cannot be written to bring it to %d",
-                        store->path, version, newest);
+                        store->path, found.version, newest);
     }
     PLB_TRY(plb_db_begin(store));
     // Another program may have done it meanwhile.
-    plb_status status = pragma_int(store, "PRAGMA user_version", &version);
-    if (!status && version < newest) status = run_sections(store, schema, version, newest);
+    plb_status status = read_kind(store, &found);
+    if (!status && found.version < newest)
+        status = run_sections(store, schema, found.version, newest);
     return plb_db_end(store, status);
 }

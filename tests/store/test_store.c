@@ -340,6 +340,37 @@ static void test_two_writers(void) {
     place_end(&p, store);
 }
 
+// A file that several open for the first time is each one's own kind, whoever makes it first.
+static void test_first_openers(void) {
+    enum { OPENERS = 4, ROUNDS = 100 };
+    place p;
+    place_make(&p);
+    for (int round = 0; round < ROUNDS; round++) {
+        int gate[2];
+        char path[sizeof p.path + 16], none;
+        pid_t child[OPENERS];
+        snprintf(path, sizeof path, "%s.%d", p.path, round);
+        CHECK(pipe(gate) == 0);
+        for (int i = 0; i < OPENERS; i++) {
+            if ((child[i] = fork())) continue;
+            plb_store *store;
+            close(gate[1]);
+            (void)!read(gate[0], &none, 1); // all at once, as the gate is closed
+            plb_status status = plb_store_open(path, &store);
+            if (status) fprintf(stderr, "%s\n", plb_error_text());
+            if (!status) plb_store_close(store);
+            _exit(status != PLB_OK);
+        }
+        close(gate[0]), close(gate[1]);
+        for (int i = 0; i < OPENERS; i++) {
+            int code = 1;
+            waitpid(child[i], &code, 0);
+            CHECK(code == 0);
+        }
+    }
+    place_end(&p, NULL);
+}
+
 // In a child, which alone sees the small disk: 0 fine, 77 not permitted here.
 static int fill_small_disk(const char *folder, const char *path) {
     if (!fault_small_disk(folder, "1m")) return 77;
@@ -372,7 +403,7 @@ static void test_full_disk(void) {
     if (!child) _exit(fill_small_disk(p.folder, p.path));
     int code = 0;
     waitpid(child, &code, 0);
-    fault_folder_remove(p.folder);
+    place_end(&p, NULL);
     if (WIFEXITED(code) && WEXITSTATUS(code) == 77) SKIP("mounting is not permitted here");
     CHECK(WIFEXITED(code) && WEXITSTATUS(code) == 0);
 }
@@ -398,7 +429,7 @@ static void test_other_files(void) {
     sqlite3_close(other);
     CHECK_FAILS(PLB_EINVAL, "not one of Plumb's", plb_store_open(p.path, &store));
     CHECK(!store);
-    fault_folder_remove(p.folder);
+    place_end(&p, NULL);
 }
 
 static void test_versions(void) {
@@ -499,7 +530,7 @@ static void test_out_of_memory(void) {
     place p;
     place_make(&p);
     CHECK(fault_every_allocation(write_and_read, p.path) > 5);
-    fault_folder_remove(p.folder);
+    place_end(&p, NULL);
 }
 
 static const check_test tests[] = {
@@ -510,6 +541,7 @@ static const check_test tests[] = {
     {"groups", test_groups},
     {"killed", test_killed},
     {"two_writers", test_two_writers},
+    {"first_openers", test_first_openers},
     {"full_disk", test_full_disk},
     {"other_files", test_other_files},
     {"versions", test_versions},
