@@ -349,7 +349,8 @@ static void cancel_ends_a_waiting_consumer(void) {
     plb_dataset_free(set);
 }
 
-// A busy machine may let the reader finish before anyone asks: then there was nothing to wait for.
+// A busy machine may let the reader finish before anyone asks: then there was nothing to wait for;
+// or keep it from its work while we sleep.
 static void waiting_is_counted(void) {
     const struct timespec enough = {.tv_nsec = 100000000};
     plb_dataset *set = new_read_set(64, 0, 50);
@@ -363,7 +364,7 @@ static void waiting_is_counted(void) {
         CHECK(first_ns >= 0 && first_ns <= plb_now_ns() - begin_ns);
         nanosleep(&enough, NULL); // the next ones are ready by then
         CHECK_OK(plb_loader_next(loader, &batch));
-        CHECK(plb_loader_wait_ns(loader) == first_ns);
+        if (plb_loader_wait_ns(loader) != first_ns) first_ns = 0; // they were not: another try
         plb_loader_free(loader);
     }
     CHECK(first_ns > 0);

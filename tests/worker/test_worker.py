@@ -108,12 +108,14 @@ def test_samples(weights):
     moved = {t["name"]: worker.read(t) for t in state["tensors"]}
     check(difference(moved["weight.fc2.bias"], expected["weight.fc2.bias", 1]) > 1e-6,
           "nine steps changed nothing")
-    # Half of each iteration once more, spinning; a neighbour may come between the two.
-    for _ in range(3):
+    # Half of each iteration once more, spinning. A neighbour slows stretches of a second, so that
+    # the two take turns until each has met the machine at its fastest.
+    plain = slow = math.inf
+    for _ in range(30):
         load(worker, "train", weights)
-        plain = fastest(worker)
+        plain = min(plain, fastest(worker))
         load(worker, "train", weights, settings={"planted_slowdown_percent": 50})
-        slow = fastest(worker)
+        slow = min(slow, fastest(worker))
         if 1.3 < slow / plain < 1.8:
             break
     check(1.3 < slow / plain < 1.8, f"planted slow-down of half: {plain} to {slow}")
@@ -256,14 +258,16 @@ def test_nonsense(weights):
 
 
 def test_speed(weights):
-    best = 9e9
-    for _ in range(3):
+    best = math.inf
+    for _ in range(10):
         begin = time.monotonic()
         worker = start("plumb-plan")
         load(worker, "infer", weights)
         worker.ask(type="sample", n=1, region="latency", batches=[0])
         best = min(best, time.monotonic() - begin)
         worker.close()
+        if best < 0.3:
+            break
     check(SLOW or best < 0.3, f"first sample after {best:.3f} s, expected 0.3")
 
 
