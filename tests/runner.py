@@ -25,7 +25,9 @@ def tried(test, *arguments, tries=3):
     for left in reversed(range(tries)):
         try:
             return test(*arguments)
-        except AssertionError as error:
+        except Skip:
+            raise
+        except Exception as error:  # pylint: disable=broad-except (what is missing, too)
             if not left:
                 raise
             print(f"{test.__name__}, once more: {error!r}")

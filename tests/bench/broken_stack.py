@@ -4,7 +4,6 @@ iteration; else it is the honest one.
 
     broken_stack.py PLUMB WAY
 """
-import json
 import os
 import signal
 import subprocess

@@ -2,11 +2,9 @@
 """What tests of `plumb bench` share: folders of stacks, a place of their own, the program."""
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
-import time
 
 PLUMB = os.environ["PLUMB"]
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -27,42 +25,19 @@ def finish():
     sys.exit(failed != 0)
 
 
-class Neighbours:
-    """How much of a processor programs other than ours took, from enter to exit."""
-    share = 0
-
-    @staticmethod
-    def others_s():
-        with open("/proc/stat", encoding="ascii") as file:
-            user, nice, system, _, _, *rest = map(int, file.readline().split()[1:9])
-        used = (user + nice + system + sum(rest)) / os.sysconf("SC_CLK_TCK")
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
-            ours = resource.getrusage(who)
-            used -= ours.ru_utime + ours.ru_stime
-        return used
-
-    def __enter__(self):
-        self.began = time.monotonic(), self.others_s()
-        return self
-
-    def __exit__(self, *_):
-        self.share = (self.others_s() - self.began[1]) / (time.monotonic() - self.began[0])
-
-
 def judged(names, bench, judge, tries=3):
     """The last case of each name. Those that judge(name, case), pairs of a condition and what it
-    says, finds wrong are run once more by bench(names, attempt), if neighbours disturbed the run:
-    on a quiet machine the first run decides."""
+    says, finds wrong are run again by bench(names, attempt): neighbours may have disturbed it, and
+    wrong is what always is."""
     cases, left = {}, names
     for attempt in range(tries):
-        with Neighbours() as neighbours:
-            found = bench(left, attempt)
+        found = bench(left, attempt)
         cases.update((name, found[name]) for name in left if name in found)
         left = [name for name in left
                 if name not in cases or not all(good for good, _ in judge(name, cases[name]))]
-        if not left or neighbours.share < 0.1:
+        if not left:
             break
-        print(f"neighbours took {neighbours.share:.1f} processors: {', '.join(left)} may be wrong")
+        print(f"once more: {', '.join(left)}")
     check(list(cases) == names, f"cases {list(cases)}")
     for name, case in cases.items():
         for good, what in judge(name, case):

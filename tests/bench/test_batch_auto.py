@@ -49,6 +49,16 @@ def test_limits(place):
     check(((3, "ok") in tried(cases["card"])) == rose, f"card: {search}")
 
 
+def check_rule(search):
+    """It ends at the second trial in a row that gains less than 2 %, and at no earlier one."""
+    best = stale = 0
+    for trial in search["trials"]:
+        check(stale < 2, f"goes on after two without gain: {search}")
+        stale = 0 if trial["throughput"] > 1.02 * best else stale + 1
+        best = max(best, trial["throughput"])
+    check((search["stop"] == "no-gain") == (stale == 2), f"ends elsewhere: {search}")
+
+
 def test_none_fits(place):
     """Refused, or too large from the first batch on: rows with their reasons."""
     status, cases = bench(place, "mnist_cnn", "--stack", "refuser,plumb-plan", "--batch", "auto")
@@ -58,7 +68,9 @@ def test_none_fits(place):
           f"refuser: {case}")
     check(tried(case) == [(1, "refused")], f"refuser: {tried(case)}")
     case = cases["plumb-plan"]
-    check(case["outcome"] == "ok" and len(tried(case)) > 3, f"plumb-plan: {tried(case)}")
+    check(case["outcome"] == "ok", f"plumb-plan: {case['outcome']}, {case['reason']}")
+    check(tried(case) == [(2**i, "ok") for i in range(len(tried(case)))], f"{tried(case)}")
+    check_rule(case["batch_search"])
     check(all(t["bytes"] > 0 for t in case["batch_search"]["trials"]),
           f"plumb-plan: {case['batch_search']}")
     status, cases = bench(place, "squeezenet1_1", "--task", "train", "--size", "448", "--stack",

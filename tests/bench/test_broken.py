@@ -10,7 +10,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from stacks import PLUMB, Place, check, finish, judged  # noqa: E402
+from stacks import Place, check, finish, judged  # noqa: E402
 
 WAYS = {
     "crash": ("crash", "signal 11"),

@@ -61,4 +61,4 @@ def test_rounds():
 
 
 if __name__ == "__main__":
-    sys.exit(run(globals(), timed=(test_rounds,)))  # one round may meet a neighbour
+    sys.exit(run(globals(), timed=(test_clock, test_rounds)))  # one round may meet a neighbour

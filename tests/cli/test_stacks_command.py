@@ -86,7 +86,7 @@ class Place:
         command = [PLUMB, "stacks", "add", "onnxruntime", "--python", self.slow_python()]
         process = subprocess.Popen(command, env=self.env, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
-        for _ in range(200):
+        for _ in range(1200):
             if (self.folder / "pid").exists() and (self.folder / "pid").read_text().strip():
                 return process, int((self.folder / "pid").read_text())
             time.sleep(0.05)
@@ -190,9 +190,9 @@ def test_interrupted(place):
     process, child = place.start_slow()
     refused(place.run("add", "openvino"), "another plumb", 2)
     process.send_signal(signal.SIGINT)
-    _, text = process.communicate(timeout=20)
+    _, text = process.communicate(timeout=60)
     assert process.returncode == 130, (process.returncode, text)
-    for _ in range(100):
+    for _ in range(600):
         if subprocess.run(["pgrep", "-g", str(child)], stdout=subprocess.DEVNULL,
                           check=False).returncode:
             break

@@ -548,4 +548,5 @@ def test_killed_at_any_moment():
             assert abs(shares - (device["span_ms"] > 0)) < 1e-9, (shares, device["span_ms"])
 
 
-sys.exit(run(globals()))
+sys.exit(run(globals(), timed=(test_copies_against_what_they_can_reach, test_a_window_of_time,
+                               test_a_killed_program_leaves_what_it_did, test_host_alone)))

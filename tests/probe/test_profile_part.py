@@ -19,16 +19,16 @@ def check_estimate(device, cost):
     """Kernels of 1 us, as many as the driver numbered."""
     e = device["estimate"]
     assert e["from"] == "launches" and e["blocks"] >= 6, e
-    assert .25 < e["recorded_launches"] / e["launches"] < .5, e
+    assert .2 < e["recorded_launches"] / e["launches"] < .5, e
     assert device["launches"] == e["recorded_launches"], (device["launches"], e)
     assert abs(e["active"] * e["span_ms"] - e["launches"] * .001) < .02 * e["launches"] * .001, e
     assert e["active_low"] <= e["active"] <= e["active_high"] and e["move"] == 0, e
     assert abs(e["active"] + e["idle"] - 1) < 1e-9
     assert device["estimated"] and (device["active"], device["idle"]) == (e["active"], e["idle"])
     # Time between blocks is no time in which the device idled.
-    assert device["recorded"] < .5 and .25 < device["recorded"], device["recorded"]
+    assert .2 < device["recorded"] < .5, device["recorded"]
     assert sum(device["idle_ms"].values()) < .5 * device["span_ms"], device["idle_ms"]
-    assert cost["in_all"] == cost["recorded"] * cost["share"] and .3 < cost["recorded"] < .6, cost
+    assert cost["in_all"] == cost["recorded"] * cost["share"] and .2 < cost["recorded"] < .6, cost
 
 
 def test_the_cost_of_recording():
@@ -158,6 +158,6 @@ def test_another_profiler_may_come_while_it_is_away():
     assert found["devices"][0]["launches"] > 10000, found["devices"]
 
 
-sys.exit(run(globals(), timed=(test_the_cost_of_recording,
-                                     test_recording_keeps_to_its_budget,
-                                     test_what_is_recorded_where_nothing_is_said)))
+sys.exit(run(globals(), timed=(test_the_cost_of_recording, test_recording_keeps_to_its_budget,
+                               test_what_is_recorded_where_nothing_is_said,
+                               test_who_cannot_be_left_is_recorded_on)))

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
@@ -34,12 +35,17 @@ class Browser:
         os.close(from_write)
         self.number, self.rest, self.events, self.problems = 0, b"", [], []
         self.session = None
-        target = next(t for t in self.send("Target.getTargets")["targetInfos"]
-                      if t["type"] == "page")
-        self.session = self.send("Target.attachToTarget", targetId=target["targetId"],
+        self.session = self.send("Target.attachToTarget", targetId=self.first_page(),
                                  flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
+
+    def first_page(self):
+        while True:
+            for target in self.send("Target.getTargets")["targetInfos"]:
+                if target["type"] == "page":
+                    return target["targetId"]
+            time.sleep(0.01)
 
     def __enter__(self):
         return self
@@ -112,6 +118,8 @@ class Browser:
     def wait_for_load(self):
         while not any(e.get("method") == "Page.loadEventFired" for e in self.events):
             self.note(self.message())
+        while self.run("document.readyState") != "complete":  # that was an earlier page's
+            time.sleep(0.01)
 
     def requests(self):
         """What the page asked the network for since it was opened."""

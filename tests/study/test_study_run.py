@@ -149,19 +149,20 @@ def test_a_study_in_pieces():
 
 def test_trainings_side_by_side():
     with tempfile.TemporaryDirectory() as folder:
+        # One by one first: what is chosen by times, both have from its cache.
+        alone = items(study(folder, "--json"))
+        page = pathlib.Path(folder, "s.html").read_text(encoding="utf-8")
+        assert "Time of one epoch" in page and "side by side" not in page
         found = items(study(folder, "--json", "--jobs", "3"))
         assert len(found) == 10 and outcomes(found).count("ok") == 8, found
         for item in found:
             marked = (item["results"] or {}).get("beside")
             trained = item["keys"]["kind"] == "train" and item["outcome"] == "ok"
             assert marked == (3 if trained else None), item
-        alone = items(study(folder, "--json"))  # another run, one by one
         for item in alone:
             if item["outcome"] == "ok" and item["keys"]["kind"] == "train":
                 other = next(i for i in found if i["keys"] == item["keys"])
                 assert item["results"]["steps"] == other["results"]["steps"], item["keys"]
-        page = pathlib.Path(folder, "s.html").read_text(encoding="utf-8")
-        assert "Time of one epoch" in page and "side by side" not in page
         done = study(folder, "--join", "1", "--resume", status=2)
         assert "--join goes with neither" in done.stderr, done.stderr
         done = study(folder, "--join", "7", status=3)
