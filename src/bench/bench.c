@@ -147,17 +147,15 @@ static plb_status open_store(plb_bench *b) {
     PLB_TRY(plb_fingerprint_take("", 200, &b->fingerprint));
     b->has_fingerprint = true;
     PLB_TRY(plb_store_open(o->store, &b->store));
-    if (o->resume) {
-        b->run_id = o->resume;
-        PLB_TRY(plb_check_same_machine(b->store, o->resume, b->fingerprint.machine));
-        return plb_store_resume_run(b->store, o->resume);
-    }
     const plb_store_new_run run = {.label = o->label,
                                    .command = o->command ? o->command : "",
                                    .git = o->git,
                                    .machine = b->fingerprint.machine,
                                    .fingerprint = b->fingerprint.all};
-    return plb_store_begin_run(b->store, &run, &b->run_id);
+    if (!o->resume) return plb_store_begin_run(b->store, &run, &b->run_id);
+    b->run_id = o->resume;
+    PLB_TRY(plb_check_same_machine(b->store, o->resume, b->fingerprint.machine));
+    return plb_store_resume_run(b->store, o->resume, &run);
 }
 
 static plb_status add_measurement(plb_bench *b, plb_bench_case *c) {

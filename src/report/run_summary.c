@@ -184,28 +184,6 @@ static void say_outcomes(const plb_run_cases *all, plb_document *d) {
     }
 }
 
-void plb_report_say_machine(const plb_run_row *run, plb_document *d) {
-    json_t *print = json_loads(run->fingerprint ? run->fingerprint : "{}", 0, NULL);
-    const json_t *state = json_object_get(print, "state");
-    const double others = json_number_value(json_object_get(state, "others_cpus"));
-    const double throttled = json_number_value(json_object_get(state, "quota_throttled"));
-    if (others > 0.2) {
-        plb_document_verdict(d, PLB_TONE_UNSURE, "BUSY",
-                             "Other processes kept %.1f processors busy when the run began: "
-                             "intervals are wider than this machine can do.",
-                             others);
-    }
-    if (throttled > 0) {
-        plb_document_verdict(d, PLB_TONE_UNSURE, "THROTTLED",
-                             "The quota of the control group held this machine back.");
-    }
-    json_decref(print);
-    if (strcmp(run->state, "done") != 0) {
-        plb_document_verdict(d, PLB_TONE_UNSURE, run->state,
-                             "This run did not end; what it measured until then is shown.");
-    }
-}
-
 void plb_run_add_summary(const plb_run_cases *cases, plb_document *document) {
     say_comparisons(cases, document);
     say_proof(cases, document);

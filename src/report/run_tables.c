@@ -230,11 +230,16 @@ plb_status plb_run_add_evidence(const plb_run_cases *cases, plb_document *docume
         plb_table *t = plb_section_table(s, "machine", "The machine and its state");
         plb_table_column(t, "fact", PLB_COLUMN_TEXT, PLB_UNIT_NONE);
         plb_table_column(t, "value", PLB_COLUMN_TEXT, PLB_UNIT_NONE);
+        json_object_del(print, "resumed"); // has all facts again; below as it is stored
         add_facts(t, print, "");
     }
     json_decref(print);
     add_versions(cases, s);
-    if (cases->run->command && *cases->run->command) plb_section_code(s, cases->run->command);
-    PLB_TRY(add_raw(s, "Fingerprint when the run began", cases->run->fingerprint));
+    plb_strbuf commands = {0};
+    plb_report_add_commands(cases->run, &commands);
+    if (commands.length) plb_section_code(s, commands.text);
+    plb_strbuf_free(&commands);
+    PLB_TRY(add_raw(s, "Fingerprint when the run began, and was taken up again",
+                    cases->run->fingerprint));
     return add_raw(s, "State of the machine at the end", cases->run->fingerprint_end);
 }

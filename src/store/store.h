@@ -42,13 +42,16 @@ typedef struct plb_store_new_run {
     const char *command;     // as the user typed it
     const char *git;         // revision of what is measured; NULL: none
     const char *machine;     // JSON: what makes two machines comparable (plb_fingerprint_take)
-    const char *fingerprint; // JSON: that, and the state of the machine when the run began
+    const char *fingerprint; // JSON: that, and the state of the machine now
 } plb_store_new_run;
 
 PLB_API PLB_MUST_USE plb_status plb_store_begin_run(plb_store *store, const plb_store_new_run *run,
                                                     int64_t *run_id);
-// An interrupted run is running again, by this process. PLB_EINVAL if its process still lives.
-PLB_API PLB_MUST_USE plb_status plb_store_resume_run(plb_store *store, int64_t run_id);
+// An interrupted run is running again, by this process. What is true `now` (command, git,
+// fingerprint) joins the array "resumed" of the run's fingerprint, with its time in ms since 1970,
+// "at_ms". PLB_EINVAL if its process still lives.
+PLB_API PLB_MUST_USE plb_status plb_store_resume_run(plb_store *store, int64_t run_id,
+                                                     const plb_store_new_run *now);
 // `state`: done, interrupted or failed; a run that nobody ended reads as interrupted once its
 // process is gone. `fingerprint_end` (JSON, NULL: none): the machine's state at the end.
 PLB_API PLB_MUST_USE plb_status plb_store_end_run(plb_store *store, int64_t run_id,

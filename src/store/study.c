@@ -60,13 +60,17 @@ plb_status plb_store_find_study(plb_store *store, int64_t run_id, const char *na
                     name ? name : "");
 }
 
+// An attempt that did not end leaves what an earlier one had: the longer of their trainings stays.
 static plb_status upsert_item(plb_store *store, int64_t run_id, const plb_study_item_row *item) {
     sqlite3_stmt *insert;
     PLB_TRY(plb_db_prepare(store,
                            "INSERT INTO study_item (run, part, keys, outcome, reason, results) "
                            "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (run, part, keys) DO UPDATE SET "
                            "outcome = excluded.outcome, reason = excluded.reason, "
-                           "results = excluded.results",
+                           "results = CASE WHEN excluded.outcome IN ('left-out', 'running') AND "
+                           "ifnull(json_array_length(results, '$.epochs'), 0) > "
+                           "ifnull(json_array_length(excluded.results, '$.epochs'), 0) "
+                           "THEN results ELSE excluded.results END",
                            &insert));
     sqlite3_bind_int64(insert, 1, run_id);
     plb_db_text(insert, 2, item->part);

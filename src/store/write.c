@@ -125,21 +125,27 @@ static plb_status check_resumable(plb_store *store, int64_t run_id) {
     return status;
 }
 
-plb_status plb_store_resume_run(plb_store *store, int64_t run_id) {
+plb_status plb_store_resume_run(plb_store *store, int64_t run_id, const plb_store_new_run *now) {
+    static const char sql[] =
+        "UPDATE run SET state = 'running', process = ?, ended_ms = NULL, "
+        "fingerprint = json_set(fingerprint, '$.resumed', "
+        "json_insert(ifnull(fingerprint ->> '$.resumed', '[]'), '$[#]', "
+        "json_object('at_ms', ?, 'command', ?, 'git', ?, 'fingerprint', json(?)))) WHERE id = ?";
     sqlite3_stmt *update;
     char process[PLB_PROCESS_BYTES];
     PLB_TRY(plb_db_begin(store));
     plb_status status = check_resumable(store, run_id);
     if (!status) {
-        status = plb_db_prepare(store,
-                                "UPDATE run SET state = 'running', process = ?, ended_ms = NULL "
-                                "WHERE id = ?",
-                                &update);
+        status = plb_db_prepare(store, sql, &update);
     }
     if (!status) {
         plb_process_self(process);
         plb_db_text(update, 1, process);
-        sqlite3_bind_int64(update, 2, run_id);
+        sqlite3_bind_int64(update, 2, unix_ms());
+        plb_db_text(update, 3, now->command);
+        plb_db_text(update, 4, now->git);
+        plb_db_text(update, 5, now->fingerprint);
+        sqlite3_bind_int64(update, 6, run_id);
         status = plb_db_finish(store, update, "resuming a run");
     }
     return plb_db_end(store, status);

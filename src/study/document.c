@@ -12,6 +12,7 @@
 
 static void say_head(const plb_run_row *run, const plb_results *r, plb_document *d) {
     char when[64] = "";
+    plb_strbuf commands = {0};
     time_t seconds = (time_t)(run->began_ms / 1000);
     struct tm tm;
     if (gmtime_r(&seconds, &tm)) strftime(when, sizeof when, "%Y-%m-%d %H:%M UTC", &tm);
@@ -24,7 +25,9 @@ static void say_head(const plb_run_row *run, const plb_results *r, plb_document 
     plb_document_set_subtitle(d, "%s; run %lld, %s%s%s%s%s", when, (long long)r->study.run,
                               run->state, cpu ? "; " : "", cpu ? cpu : "", gpu ? "; " : "",
                               gpu ? gpu : "");
-    if (run->command && *run->command) plb_document_set_command(d, run->command);
+    plb_report_add_commands(run, &commands);
+    if (commands.length) plb_document_set_command(d, commands.text);
+    plb_strbuf_free(&commands);
     json_decref(machine);
 }
 
@@ -38,10 +41,17 @@ static void say_about(const plb_results *r, plb_document *d) {
                                  "few sizes. Its numbers show how, not how much.");
 }
 
+static bool has_items(const plb_results *r, const plb_study_part *part) {
+    for (size_t i = 0; i < r->count; i++)
+        if (!strcmp(r->items[i].part, part->name)) return true;
+    return false;
+}
+
 static void say_deviations(const plb_results *r, plb_document *d) {
     bool any = r->spec.deviations.count > 0;
     for (size_t i = 0; i < r->spec.part_count; i++)
-        any |= r->spec.parts[i].kind == PLB_PART_TRAIN && r->spec.parts[i].epochs;
+        any |= r->spec.parts[i].kind == PLB_PART_TRAIN && r->spec.parts[i].epochs &&
+               has_items(r, &r->spec.parts[i]);
     if (!any) return;
     plb_section *section = plb_document_section(d, r->spec.origin ? "What differs from the original"
                                                                   : "What was done");
@@ -49,7 +59,7 @@ static void say_deviations(const plb_results *r, plb_document *d) {
         plb_section_say(section, "%s", r->spec.deviations.word[i]);
     for (size_t i = 0; i < r->spec.part_count; i++) {
         const plb_study_part *p = &r->spec.parts[i];
-        if (p->kind != PLB_PART_TRAIN || !p->epochs) continue;
+        if (p->kind != PLB_PART_TRAIN || !p->epochs || !has_items(r, p)) continue;
         plb_section_say(section, "%s: %lld epoch%s and %zu seed%s%s.", plb_part_title(r, p),
                         (long long)p->epochs, p->epochs == 1 ? "" : "s", p->seeds.count,
                         p->seeds.count == 1 ? "" : "s",
@@ -57,39 +67,62 @@ static void say_deviations(const plb_results *r, plb_document *d) {
     }
 }
 
+// Whether an earlier item without numbers says the same.
+static bool told_before(const plb_results *r, size_t i) {
+    const plb_result *item = &r->items[i];
+    for (size_t k = 0; k < i; k++) {
+        const plb_result *other = &r->items[k];
+        if (!strcmp(other->part, item->part) && !strcmp(other->stack, item->stack) &&
+            !strcmp(other->device, item->device) && !strcmp(other->model, item->model) &&
+            !strcmp(other->outcome, item->outcome) && !item->reason == !other->reason &&
+            (!item->reason || !strcmp(other->reason, item->reason)))
+            return true;
+    }
+    return false;
+}
+
+static plb_table *missing_table(plb_document *d) {
+    static const char *const columns[] = {"part", "model", "stack", "device", "outcome", "reason"};
+    plb_section *section = plb_document_section(d, "What is missing, and why");
+    plb_table *table = plb_section_table(section, "missing", "Items without numbers");
+    for (int c = 0; c < 6; c++) plb_table_column(table, columns[c], PLB_COLUMN_TEXT, PLB_UNIT_NONE);
+    return table;
+}
+
+static void say_missing_row(plb_document *d, plb_table **made, const plb_result *item,
+                            const char *reason) {
+    const int kept = plb_result_epochs(item);
+    plb_table *table = *made ? *made : (*made = missing_table(d));
+    plb_table_text(table, "%s", item->part);
+    plb_table_text(table, "%s", item->model);
+    plb_table_text(table, "%s", item->stack);
+    plb_table_text(table, "%s", item->device);
+    plb_table_badge(table, PLB_TONE_UNSURE, item->outcome);
+    if (kept > 0)
+        plb_table_text(table, "%s; epochs that are kept: %d", reason, kept);
+    else
+        plb_table_text(table, "%s", reason);
+}
+
 // What is not there, and why: refusals once each, what was left out by number.
 static void say_missing(const plb_results *r, plb_document *d) {
-    plb_section *section = NULL;
     plb_table *table = NULL;
     for (size_t i = 0; i < r->count; i++) {
         const plb_result *item = &r->items[i];
-        bool told = item->ok;
-        for (size_t k = 0; k < i && !told; k++) {
-            const plb_result *other = &r->items[k];
-            told = !strcmp(other->part, item->part) && !strcmp(other->stack, item->stack) &&
-                   !strcmp(other->device, item->device) && !strcmp(other->model, item->model) &&
-                   !strcmp(other->outcome, item->outcome) && !item->reason == !other->reason &&
-                   (!item->reason || !strcmp(other->reason, item->reason));
-        }
-        if (told) continue;
-        if (!section) {
-            section = plb_document_section(d, "What is missing, and why");
-            table = plb_section_table(section, "missing", "Items without numbers");
-            static const char *const columns[] = {"part",   "model",   "stack",
-                                                  "device", "outcome", "reason"};
-            for (int c = 0; c < 6; c++)
-                plb_table_column(table, columns[c], PLB_COLUMN_TEXT, PLB_UNIT_NONE);
-        }
-        plb_table_text(table, "%s", item->part);
-        plb_table_text(table, "%s", item->model);
-        plb_table_text(table, "%s", item->stack);
-        plb_table_text(table, "%s", item->device);
-        plb_table_badge(table, PLB_TONE_UNSURE, item->outcome);
+        if (item->ok || told_before(r, i)) continue;
         bool under_way = !strcmp(item->outcome, "running"); // the reason is a process then
-        plb_table_text(table, "%s",
-                       under_way      ? "was under way when this was written"
-                       : item->reason ? item->reason
-                                      : "");
+        say_missing_row(d, &table, item,
+                        under_way      ? "was under way when this was written"
+                        : item->reason ? item->reason
+                                       : "");
+    }
+    for (size_t p = 0; p < r->spec.part_count; p++) {
+        const plb_study_part *part = &r->spec.parts[p];
+        const bool wanted = part->kind == PLB_PART_SWEEP || part->epochs;
+        const plb_result whole = {
+            .part = part->name, .model = "", .stack = "", .device = "", .outcome = "not run"};
+        if (wanted && !has_items(r, part))
+            say_missing_row(d, &table, &whole, "no item of this part was begun");
     }
 }
 
@@ -109,22 +142,13 @@ static void say_machine(const plb_run_row *run, const plb_results *r, plb_docume
     plb_section_text(section, "its options", r->study.options);
 }
 
-static double others_of(const plb_run_row *run) {
-    json_error_t error;
-    json_t *facts = json_loads(run->fingerprint ? run->fingerprint : "{}", 0, &error);
-    const json_t *state = json_object_get(facts, "state");
-    double cpus = json_number_value(json_object_get(state, "others_cpus"));
-    json_decref(facts);
-    return cpus;
-}
-
 static plb_status say_all(plb_store *store, plb_results *r, plb_document *d) {
     plb_run_row *rows;
     size_t count;
     const plb_run_filter filter = {.id = r->study.run};
     PLB_TRY(plb_store_runs(store, &filter, r->arena, &rows, &count));
     if (!count) return plb_fail(PLB_EMISSING, "no run %lld", (long long)r->study.run);
-    r->others_cpus = others_of(&rows[0]);
+    r->others_cpus = plb_report_others_cpus(&rows[0]);
     say_head(&rows[0], r, d);
     plb_study_say_findings(r, d);
     plb_report_say_machine(&rows[0], d);

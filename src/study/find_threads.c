@@ -26,33 +26,49 @@ static double epoch_s(const plb_finder *f, plb_wanted w) {
     return least;
 }
 
-// The least and the most threads that the stack trained with on the device.
-static void thread_range(const plb_finder *f, const char *stack, const char *device, int64_t *low,
-                         int64_t *high) {
-    *low = INT64_MAX, *high = 0;
+typedef struct thread_times {
+    int64_t low, high;            // the least and the most threads that it trained with
+    double low_epoch, high_epoch; // s, the fastest with each; NaN: none
+    const char *unknown;          // why the two cannot be compared; NULL: they can
+} thread_times;
+
+static thread_times times_by_threads(const plb_finder *f, const char *stack, const char *device) {
     const plb_wanted w = {.train = true, .stack = stack, .device = device};
+    thread_times t = {.low = INT64_MAX};
+    bool beside = false;
     for (size_t i = 0; i < f->r->count; i++) {
-        if (!plb_find_fits(&f->r->items[i], &w) || recorded(f, &f->r->items[i])) continue;
-        int64_t threads = f->r->items[i].threads;
-        *low = threads < *low ? threads : *low, *high = threads > *high ? threads : *high;
+        const plb_result *item = &f->r->items[i];
+        if (!plb_find_fits(item, &w) || recorded(f, item)) continue;
+        if (plb_result_beside(item) > 1) {
+            beside = true;
+            continue;
+        }
+        t.low = item->threads < t.low ? item->threads : t.low;
+        t.high = item->threads > t.high ? item->threads : t.high;
     }
+    t.low_epoch = epoch_s(f, (plb_wanted){.stack = stack, .device = device, .threads = t.low});
+    t.high_epoch = epoch_s(f, (plb_wanted){.stack = stack, .device = device, .threads = t.high});
+    t.unknown =
+        isnan(t.high_epoch) && beside ? "it trained side by side, in times that do not count"
+        : isnan(t.high_epoch)         ? "it was not measured in this run"
+        : t.low == t.high || isnan(t.low_epoch) ? "only one number of threads was measured here"
+                                                : NULL;
+    return t;
 }
 
 void plb_find_cpu_threads(const plb_finder *f) {
     static const char *const stacks[] = {"torch-eager", "plumb-plan"};
     for (int k = 0; k < 2; k++) {
-        int64_t low, high;
-        thread_range(f, stacks[k], "cpu", &low, &high);
-        double one = epoch_s(f, (plb_wanted){.stack = stacks[k], .device = "cpu", .threads = low});
-        double all = epoch_s(f, (plb_wanted){.stack = stacks[k], .device = "cpu", .threads = high});
-        if (!high || low == high || isnan(one) || isnan(all)) {
+        const thread_times t = times_by_threads(f, stacks[k], "cpu");
+        if (t.unknown) {
             if (k == 0)
                 plb_find_say(f, PLB_OPEN,
                              "All threads beat one on the CPU (stated: 14.78 s against 24.08 s, "
-                             "1.63 times): only one number of threads was measured here.");
+                             "1.63 times). %s: %s.",
+                             stacks[k], t.unknown);
             continue;
         }
-        double ratio = one / all;
+        double ratio = t.low_epoch / t.high_epoch;
         bool busy = f->r->others_cpus > 0.25; // threads wait for those that others keep waiting
         plb_find_say(
             f,
@@ -62,8 +78,8 @@ void plb_find_cpu_threads(const plb_finder *f) {
             "All threads beat one on the CPU (stated: 1.63 times, threads not named). %s: %lld "
             "threads are %.2f times as fast as %lld (%.3g s and %.3g s the fastest epoch), %.0f %% "
             "of what as many threads could give.%s",
-            stacks[k], (long long)high, ratio, (long long)low, all, one,
-            100 * ratio * (double)low / (double)high,
+            stacks[k], (long long)t.high, ratio, (long long)t.low, t.high_epoch, t.low_epoch,
+            100 * ratio * (double)t.low / (double)t.high,
             busy && ratio <= 1.05 ? " But others kept processors busy: threads that wait for each "
                                     "other show it first. Worth repeating on an idle machine."
                                   : "");
@@ -71,42 +87,39 @@ void plb_find_cpu_threads(const plb_finder *f) {
 }
 
 void plb_find_gpu_threads(const plb_finder *f) {
-    int64_t low, high;
-    thread_range(f, "torch-eager", "cuda", &low, &high);
-    double one = epoch_s(f, (plb_wanted){.stack = "torch-eager", .device = "cuda", .threads = low});
-    double all =
-        epoch_s(f, (plb_wanted){.stack = "torch-eager", .device = "cuda", .threads = high});
-    if (!high || low == high || isnan(one) || isnan(all)) {
+    const thread_times t = times_by_threads(f, "torch-eager", "cuda");
+    if (t.unknown) {
         plb_find_say(f, PLB_OPEN,
                      "CPU threads matter little to training on a GPU (stated: 8.78 s against "
-                     "9.53 s): no GPU was measured in this run.");
+                     "9.53 s). torch-eager on a GPU: %s.",
+                     t.unknown);
         return;
     }
-    double change = one / all;
+    double change = t.low_epoch / t.high_epoch;
     plb_find_say(
         f, fabs(change - 1) < 0.15 ? PLB_REPRODUCED : PLB_REFUTED,
         "CPU threads matter little to training on a GPU (stated: 1.09 times). torch-eager: %.3g s "
         "with %lld threads, %.3g s with %lld: %.2f times.",
-        all, (long long)high, one, (long long)low, change);
+        t.high_epoch, (long long)t.high, t.low_epoch, (long long)t.low, change);
 }
 
 void plb_find_gpu_speedup(const plb_finder *f) {
-    int64_t low, high;
-    thread_range(f, "torch-eager", "cpu", &low, &high);
-    double cpu = epoch_s(f, (plb_wanted){.stack = "torch-eager", .device = "cpu", .threads = high});
-    double gpu = epoch_s(f, (plb_wanted){.stack = "torch-eager", .device = "cuda"});
-    if (isnan(cpu) || isnan(gpu)) {
+    const thread_times cpu = times_by_threads(f, "torch-eager", "cpu");
+    const thread_times card = times_by_threads(f, "torch-eager", "cuda");
+    const double gpu = epoch_s(f, (plb_wanted){.stack = "torch-eager", .device = "cuda"});
+    if (isnan(cpu.high_epoch) || isnan(gpu)) {
         plb_find_say(f, PLB_OPEN,
-                     "A GPU trains the CNN 1.68 times as fast as all CPU threads: no GPU was "
-                     "measured in this run.");
+                     "A GPU trains the CNN 1.68 times as fast as all CPU threads. torch-eager on "
+                     "%s: %s.",
+                     isnan(gpu) ? "a GPU" : "the CPU", isnan(gpu) ? card.unknown : cpu.unknown);
         return;
     }
     double plan = epoch_s(f, (plb_wanted){.stack = "plumb-replay", .device = "cuda"});
     plb_find_say(
-        f, cpu / gpu > 1.05 ? PLB_REPRODUCED : PLB_REFUTED,
+        f, cpu.high_epoch / gpu > 1.05 ? PLB_REPRODUCED : PLB_REFUTED,
         "A GPU trains the CNN faster than all CPU threads (stated: 1.68 times). torch-eager: "
         "%.2f times (%.3g s on the GPU).%s",
-        cpu / gpu, gpu,
+        cpu.high_epoch / gpu, gpu,
         isnan(plan) ? "" : " How little of that time the GPU needs, plumb-replay tells below.");
     if (!isnan(plan))
         plb_find_say(
@@ -162,11 +175,9 @@ void plb_find_conv_share(const plb_finder *f) {
         if (!json_array_size(rows)) continue;
         bool card = !strncmp(item->device, "cuda", 4);
         double share = share_of(rows, "conv", card);
+        if (isnan(share)) continue; // no operator has a time there
         plb_find_say(
-            f,
-            isnan(share)   ? PLB_OPEN
-            : share > 0.17 ? PLB_REPRODUCED
-                           : PLB_REFUTED,
+            f, share > 0.17 ? PLB_REPRODUCED : PLB_REFUTED,
             "Convolutions are the largest cost (stated: 17 %% of the time forward, on the CPU and "
             "on the card, in slow_conv2d). Here, forward and backward, on %s: %.0f %% of the "
             "operators' own time%s.",

@@ -306,8 +306,14 @@ static plb_status read_parts(const context *c, const plb_yaml *list, plb_study_s
         return plb_fail(PLB_EINVAL, "%s: parts: expected a list of 1 to %d", c->label, MAX_PARTS);
     out->parts = plb_arena_alloc(c->arena, list->count * sizeof *out->parts);
     if (!out->parts) return plb_fail(PLB_ENOMEM, "%s: no memory to read it", c->label);
-    for (const plb_yaml *at = list->first; at; at = at->next)
-        PLB_TRY(read_part(c, at, &out->parts[out->part_count++]));
+    for (const plb_yaml *at = list->first; at; at = at->next) {
+        plb_study_part *part = &out->parts[out->part_count];
+        PLB_TRY(read_part(c, at, part));
+        for (size_t i = 0; i < out->part_count; i++)
+            if (!strcmp(out->parts[i].name, part->name))
+                return expected(c, plb_yaml_find(at, "name"), "a name that no other part has");
+        out->part_count++;
+    }
     return PLB_OK;
 }
 

@@ -98,14 +98,18 @@ void plb_study_tell(plb_study *s, const plb_study_item *item, const char *text) 
 }
 
 // ---------------------------------------------------------------------------- the store
+static plb_store_new_run this_run(const plb_study *s, const char *label) {
+    return (plb_store_new_run){.label = label,
+                               .command = s->options.command ? s->options.command : "",
+                               .git = s->options.git,
+                               .machine = s->fingerprint.machine,
+                               .fingerprint = s->fingerprint.all};
+}
+
 static plb_status begin_run(plb_study *s) {
     char label[128];
     snprintf(label, sizeof label, "study %s", s->spec->name);
-    const plb_store_new_run run = {.label = label,
-                                   .command = s->options.command ? s->options.command : "",
-                                   .git = s->options.git,
-                                   .machine = s->fingerprint.machine,
-                                   .fingerprint = s->fingerprint.all};
+    const plb_store_new_run run = this_run(s, label);
     PLB_TRY(plb_store_begin_run(s->store, &run, &s->run_id));
     const char *options = s->options.options_json ? s->options.options_json : "{}";
     return plb_store_begin_study(s->store, s->run_id, s->spec->name, s->spec->text, options);
@@ -183,7 +187,8 @@ static plb_status open_store(plb_study *s) {
     if (!s->options.resume) return begin_run(s);
     PLB_TRY(find_run(s, s->options.resume));
     PLB_TRY(plb_check_same_machine(s->store, s->run_id, s->fingerprint.machine));
-    return plb_store_resume_run(s->store, s->run_id);
+    const plb_store_new_run run = this_run(s, NULL);
+    return plb_store_resume_run(s->store, s->run_id, &run);
 }
 
 static plb_status end_item(plb_study *s, plb_study_item *item, const char *outcome,
@@ -302,6 +307,15 @@ static plb_status run_items(plb_study *s) {
     return PLB_OK;
 }
 
+// It is given back if it was interrupted with nothing to keep.
+static plb_status run_taken_item(plb_study *s, plb_study_item *item) {
+    const plb_status status = run_item(s, item);
+    if (status != PLB_ECANCELLED || item->outcome) return status;
+    snprintf(item->reason, sizeof item->reason, "interrupted in its first epoch");
+    PLB_TRY(end_item(s, item, "left-out", NULL));
+    return plb_fail(PLB_ECANCELLED, "interrupted");
+}
+
 // Trainings that no other process has.
 static plb_status run_taken(plb_study *s) {
     bool taken;
@@ -312,7 +326,7 @@ static plb_status run_taken(plb_study *s) {
         if (item->outcome || left_out(s, item)) continue;
         PLB_TRY(plb_study_go_on(s));
         PLB_TRY(plb_store_take_item(s->store, s->run_id, item->part->name, item->keys, &taken));
-        if (taken) PLB_TRY(run_item(s, item));
+        if (taken) PLB_TRY(run_taken_item(s, item));
     }
     return PLB_OK;
 }

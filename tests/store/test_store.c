@@ -216,8 +216,9 @@ static void test_refusals(void) {
     CHECK_FAILS(
         PLB_EINVAL, "CHECK",
         plb_store_end_measurement(store, measurement, &(plb_store_outcome){.outcome = "great"}));
-    CHECK_FAILS(PLB_EINVAL, "no run 9", plb_store_resume_run(store, 9));
-    CHECK_FAILS(PLB_EINVAL, "still running, in process", plb_store_resume_run(store, run));
+    CHECK_FAILS(PLB_EINVAL, "no run 9", plb_store_resume_run(store, 9, &one_run));
+    CHECK_FAILS(PLB_EINVAL, "still running, in process",
+                plb_store_resume_run(store, run, &one_run));
     CHECK(count_of(store, "SELECT count(*) FROM block") == 0);
     place_end(&p, store);
 }
@@ -231,7 +232,11 @@ static void test_resume(void) {
     bool done = true;
     CHECK_OK(plb_store_add_block(store, start, &block));
     CHECK_OK(plb_store_end_run(store, run, "interrupted", NULL));
-    CHECK_OK(plb_store_resume_run(store, run));
+    CHECK_OK(plb_store_resume_run(store, run, &one_run));
+    CHECK(count_of(store, "SELECT count(*) FROM run, json_each(fingerprint, '$.resumed') AS r "
+                          "WHERE r.value ->> '$.command' = command AND r.value ->> '$.git' = git "
+                          "AND r.value ->> '$.fingerprint.load' = 0.5 "
+                          "AND fingerprint ->> '$.load' = 0.5") == 1);
     CHECK_OK(plb_store_add_measurement(store, run, "a1", "{}", &again, &done));
     CHECK(again == measurement && !done);
     CHECK(count_of(store, "SELECT count(*) FROM block") == 0);
@@ -301,7 +306,7 @@ static void test_killed(void) {
     size_t count;
     CHECK_OK(plb_store_runs(store, &(plb_run_filter){.limit = 5}, arena, &rows, &count));
     CHECK(count == 5 && strcmp(rows[0].state, "interrupted") == 0);
-    CHECK_OK(plb_store_resume_run(store, rows[0].id));
+    CHECK_OK(plb_store_resume_run(store, rows[0].id, &one_run));
     plb_arena_free(arena);
     place_end(&p, store);
 }

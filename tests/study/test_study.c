@@ -5,6 +5,7 @@
 #include "study/document.h"
 #include "study/spec.h"
 
+#include <jansson.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -121,6 +122,8 @@ static void mistakes_are_named_with_line_and_key(void) {
         {"name: tiny", "name: [tiny", "tiny.yaml, line 2: YAML: "},
         {"[c_accuracy,", "[c_acuracy,",
          "tiny.yaml: findings: there is no c_acuracy; did you mean c_accuracy?"},
+        {"- name: again", "- name: sizes",
+         "line 23: name: expected a name that no other part has, found sizes"},
         {"seeds: 7", "seeds: 7\n      seeds: 8", "line 34: the key seeds is there twice"},
         {"    - name: train\n      seeds: 7", "    - name: trian\n      seeds: 7",
          "line 32: there is no trian to change"},
@@ -480,6 +483,69 @@ static void trainings_that_were_cut_off_are_compared_where_all_are(void) {
     close_store();
 }
 
+static int epochs_kept(const char *stack) {
+    plb_study_item_row *rows;
+    size_t count = 0;
+    int epochs = -1;
+    plb_arena *arena = plb_arena_new();
+    CHECK_OK(plb_store_items(store, run, arena, &rows, &count));
+    for (size_t i = 0; i < count; i++) {
+        if (!strstr(rows[i].keys, stack)) continue;
+        json_t *results = json_loads(rows[i].results ? rows[i].results : "{}", 0, NULL);
+        epochs = (int)json_array_size(json_object_get(results, "epochs")) - 1;
+        json_decref(results);
+    }
+    plb_arena_free(arena);
+    return epochs;
+}
+
+// What does not end takes nothing from an attempt that came further; what ends is what counts.
+static void attempts_keep_the_longer_training(void) {
+    open_store_with("{\"quick\":false,\"set\":\"parts.train.epochs=4\"}");
+    put_epochs("libtorch", "left-out", 2);
+    plb_arena *arena = plb_arena_new();
+    plb_study_item_row *rows, row;
+    size_t count = 0;
+    bool taken = false;
+    CHECK_OK(plb_store_items(store, run, arena, &rows, &count));
+    CHECK_OK(plb_store_take_item(store, run, rows[0].part, rows[0].keys, &taken));
+    CHECK(taken && epochs_kept("libtorch") == 2); // under way once more
+    row = rows[0], row.outcome = "left-out", row.reason = "no time", row.results = NULL;
+    CHECK_OK(plb_store_put_item(store, run, &row));
+    CHECK(epochs_kept("libtorch") == 2);
+    char *said = page();
+    CHECK_PAGE("no time; epochs that are kept: 2");
+    plb_free(said);
+    put_epochs("libtorch", "left-out", 1);
+    CHECK(epochs_kept("libtorch") == 2);
+    put_epochs("libtorch", "left-out", 3);
+    CHECK(epochs_kept("libtorch") == 3);
+    put_epochs("libtorch", "ok", 2);
+    CHECK(epochs_kept("libtorch") == 2);
+    plb_arena_free(arena);
+    close_store();
+}
+
+// A machine may be busier when a run is taken up again than it was when the run began.
+static void a_run_in_pieces_is_judged_by_its_busiest(void) {
+    const plb_store_new_run again = {.command = "plumb study tiny --resume --only sizes",
+                                     .machine = "{\"cpu\":\"a\"}",
+                                     .fingerprint = "{\"state\":{\"others_cpus\":1.5}}"};
+    open_store();
+    put_training("torch-eager", 1, 1, 4, 0.9, 2.3), put_training("torch-eager", 2, 1, 9, 0.9, 2.3);
+    CHECK_OK(plb_store_end_run(store, run, "interrupted", NULL));
+    CHECK_OK(plb_store_resume_run(store, run, &again));
+    CHECK_OK(plb_store_end_run(store, run, "done", NULL));
+    char *said = page();
+    CHECK_PAGE("**OPEN**: All threads beat one on the CPU (stated: 1.63 times, threads");
+    CHECK_PAGE("kept 1.5 processors busy when the run began or was taken up again");
+    CHECK_PAGE("    plumb study tiny\n    plumb study tiny --resume --only sizes\n");
+    CHECK_PAGE("| sizes |  |  |  | **not run** | no item of this part was begun |");
+    CHECK_SAY(!strstr(said, "| train |  |"), "%s", said);
+    plb_free(said);
+    close_store();
+}
+
 static void times_of_trainings_side_by_side_are_left_out(void) {
     open_store();
     beside = 3;
@@ -491,6 +557,7 @@ static void times_of_trainings_side_by_side_are_left_out(void) {
     char *said = page();
     CHECK_PAGE("Up to 3 trainings went on side by side");
     CHECK_PAGE("**OPEN**: All threads beat one on the CPU");
+    CHECK_PAGE("torch-eager: it trained side by side, in times that do not count.");
     CHECK_PAGE("90.0 %");
     CHECK_SAY(!strstr(said, "8.25") && !strstr(said, "Time of one epoch"), "%s", said);
     plb_free(said);
@@ -578,6 +645,8 @@ static const check_test tests[] = {
     {"threads_are_refuted_on_an_idle_machine_alone", threads_are_refuted_on_an_idle_machine_alone},
     {"trainings_that_were_cut_off_are_compared_where_all_are",
      trainings_that_were_cut_off_are_compared_where_all_are},
+    {"attempts_keep_the_longer_training", attempts_keep_the_longer_training},
+    {"a_run_in_pieces_is_judged_by_its_busiest", a_run_in_pieces_is_judged_by_its_busiest},
     {"times_of_trainings_side_by_side_are_left_out", times_of_trainings_side_by_side_are_left_out},
     {"findings_follow_the_numbers", findings_follow_the_numbers},
     {"other_numbers_give_other_findings", other_numbers_give_other_findings},

@@ -135,10 +135,14 @@ def test_a_study_in_pieces():
         assert [i["part"] for i in first] == ["sizes"] * 4 and outcomes(first) == ["ok"] * 4, first
         page = pathlib.Path(folder, "s.html").read_text(encoding="utf-8")
         assert "Nothing of this part was measured" in page, "silent on what has not run"
+        assert "no item of this part was begun" in page and "train: 2 epochs" not in page
         done = study(folder, "--json", "--only", "train", "--resume", "--jobs", "2")
         found = items(done)
         assert len(found) == 10 and outcomes(found).count("ok") == 8, found
         assert [i for i in found if i["part"] == "sizes"] == first
+        page = pathlib.Path(folder, "s.html").read_text(encoding="utf-8")
+        assert "--only sizes" in page and "--only train --resume --jobs 2" in page
+        assert "no item of this part was begun" not in page and "train: 2 epochs" in page
         assert items(study(folder, "--json", "--resume")) == found
         elsewhere = {**os.environ, "DNNL_VERBOSE": "0"}
         done = study(folder, "--resume", status=2, environment=elsewhere)
@@ -207,11 +211,15 @@ def test_what_is_cut_off_keeps_its_epochs():
             assert states[-1] == ("interrupted",), states
             # The other one of two may not have come to its first epoch's end.
             kept = [(reason, json.loads(found)) for _, reason, found in rows if found]
-            assert kept and all(row[0] in ("left-out", "running") for row in rows), rows
+            assert kept and all(row[0] == "left-out" for row in rows), rows
             for reason, found in kept:
                 number = int(reason.split()[2])
                 assert reason == f"interrupted after {number} of 100000 epochs", reason
                 assert len(found["epochs"]) == number + 1 and len(found["steps"]) == 20, found
+            # Too little time to try again takes nothing from what there is.
+            found = items(study(folder, *words, "--time", "1", "--resume", "--json"))
+            again = [i["results"] for i in found if i["part"] == "train" and i["results"]]
+            assert again == [results for _, results in kept], again
 
 
 OWN = """
