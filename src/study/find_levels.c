@@ -122,6 +122,13 @@ void plb_find_copy_sizes(const plb_finder *f) {
                                                           .size = host->size});
     if (!resident) return;
     double copy = plb_result_number(host, "median_ns") - plb_result_number(resident, "median_ns");
+    if (!(copy > 0)) {
+        plb_find_say(f, PLB_OPEN,
+                     "The copy took ~15.17 ms (1.66 GB/s) there. Here, on %s, an iteration from "
+                     "ordinary host memory takes no longer than one on the device.",
+                     host->device);
+        return;
+    }
     plb_find_say(
         f, PLB_OPEN,
         "The copy took ~15.17 ms (1.66 GB/s) there. Here, on %s, an iteration from ordinary host "

@@ -39,13 +39,17 @@ class Browser:
                                  flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
+        while self.run("document.readyState") != "complete":  # so that its event is over
+            time.sleep(0.01)
 
     def first_page(self):
-        while True:
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
             for target in self.send("Target.getTargets")["targetInfos"]:
                 if target["type"] == "page":
                     return target["targetId"]
             time.sleep(0.01)
+        raise EOFError("the browser has no page")
 
     def __enter__(self):
         return self
@@ -118,8 +122,6 @@ class Browser:
     def wait_for_load(self):
         while not any(e.get("method") == "Page.loadEventFired" for e in self.events):
             self.note(self.message())
-        while self.run("document.readyState") != "complete":  # that was an earlier page's
-            time.sleep(0.01)
 
     def requests(self):
         """What the page asked the network for since it was opened."""
