@@ -160,7 +160,9 @@ static plb_status put_rests(writer *w) {
             PLB_TRY(put_rest(w, process, end_ns, s->window[k].start_ns));
             end_ns = s->window[k].end_ns;
         }
-        PLB_TRY(put_rest(w, process, end_ns, settled_ns));
+        // Up to a block that never ended; what came after the last that was kept nobody knows.
+        if (s->blocks < PLB_SPOOL_BLOCKS)
+            PLB_TRY(put_rest(w, process, end_ns, s->open_ns ? s->open_ns : settled_ns));
     }
     return PLB_OK;
 }

@@ -44,6 +44,12 @@ typedef struct samples {
     double weight, between; // of those; of all gaps
 } samples;
 
+static int64_t kernels_recorded(const plb_spool *s) {
+    int64_t sum = 0;
+    for (int i = 0; i < PLB_SPOOL_DEVICES; i++) sum += s->device[i].kernels;
+    return sum;
+}
+
 // Blocks with work, in the order of its launches. False where numbers do not tell.
 static bool by_launches(const plb_spool *s, samples *out) {
     if (has_graphs(s) || has_other_devices(s)) return false;
@@ -200,8 +206,11 @@ plb_estimated plb_estimate_kernel(const plb_spool *s, const plb_estimate *e, int
     const plb_spool_spread *t = &s->spread[row];
     const plb_spool_times *r = &s->kernel[row].times;
     plb_estimated out = {(double)r->calls, 0, (double)r->total_ns, 0};
-    if (!e->known) {
-        const double scale = (double)e->span_ns / (double)(e->recorded_ns ? e->recorded_ns : 1);
+    if (!e->known) { // as the span to the blocks' time, but for what a block has that never ended
+        const double all = (double)kernels_recorded(s);
+        const double part = all > 0 ? fmin(1, e->recorded / all) : 1;
+        const double scale =
+            1 + part * ((double)e->span_ns / (double)(e->recorded_ns ? e->recorded_ns : 1) - 1);
         return (plb_estimated){out.calls * scale, (double)NAN, out.ns * scale, (double)NAN};
     }
     if (e->sampled <= 0) return out;

@@ -65,9 +65,9 @@ static struct {
     bool leaves;           // CUPTI leaves the process between blocks
     atomic_bool away;      // it has left
     atomic_bool handing_over;
-    pthread_mutex_t turning; // while it comes or goes
+    pthread_mutex_t turning; // while it comes or goes, or a block begins or ends
     int64_t kernels;         // records of them that came in
-    plb_gap window;          // of the block, on CUPTI's clock
+    plb_gap window;          // of the open block, on CUPTI's clock
     pthread_t thread;
     pthread_mutex_t wake_lock;
     pthread_cond_t wake;
@@ -276,15 +276,30 @@ static void flush(bool all) {
 // The first block under a budget stands apart: it is what the program began with.
 static void close_block(void) {
     pthread_mutex_lock(&probe.lock);
-    plb_blocks_close(probe.blocks, probe.window, probe.governed && !probe.spool->blocks);
+    if (probe.spool->open_ns)
+        plb_blocks_close(probe.blocks, probe.window, probe.governed && !probe.spool->blocks);
+    probe.spool->open_ns = 0;
     pthread_mutex_unlock(&probe.lock);
 }
 
 static void open_block(void) {
     probe.window = (plb_gap){cupti_now_ns(), INT64_MAX};
     pthread_mutex_lock(&probe.lock);
+    probe.spool->open_ns = probe.window.start_ns;
     plb_sum_resume(probe.sum, probe.window.start_ns);
     pthread_mutex_unlock(&probe.lock);
+}
+
+// Keeps another profiler from taking over, until it is given back. False: one has.
+static bool take_turn(void) {
+    pthread_mutex_lock(&probe.turning);
+    if (atomic_load(&probe.armed)) return true;
+    pthread_mutex_unlock(&probe.turning);
+    return false;
+}
+
+static void give_turn(void) {
+    pthread_mutex_unlock(&probe.turning);
 }
 
 // The budget cannot be kept: all is recorded from now on.
@@ -298,22 +313,19 @@ static void stop_rationing(void) {
 
 // By now the last block's work has ended, too, however far the device was behind the host.
 static void begin_block(void) {
+    if (!take_turn()) return;
     flush(true);
     close_block();
     open_block();
     if (probe.leaves) plb_recording_turn(&probe.recording, PLB_RECORD_COPIES | PLB_RECORD_CALLS);
     plb_recording_switch(&probe.recording, true);
+    give_turn();
 }
 
 // Another profiler may have come meanwhile: it was here first then.
 static void come_back(void) {
-    close_block();
-    pthread_mutex_lock(&probe.turning);
     plb_status status = PLB_OK;
-    if (!atomic_load(&probe.armed)) {
-        pthread_mutex_unlock(&probe.turning);
-        return;
-    }
+    if (!take_turn()) return;
     if (!plb_recording_may_return(&probe.recording)) {
         status = plb_fail(PLB_EMISSING, "another profiler took over CUPTI between two blocks");
     } else {
@@ -327,28 +339,30 @@ static void come_back(void) {
         settle(1);
         step_aside(plb_error_text());
     }
-    pthread_mutex_unlock(&probe.turning);
+    give_turn();
 }
 
+// What CUPTI hands over as it goes is the block's last.
 static void leave(void) {
-    plb_recording_turn(&probe.recording, 0);
-    if (sleep_ms(BEHIND_MS)) return; // the program ends
+    if (sleep_ms(BEHIND_MS) || !take_turn()) return; // the program ends, or another one came
     flush(true);
-    pthread_mutex_lock(&probe.turning);
-    plb_left left = PLB_LEFT_NO_LAUNCH;
-    if (atomic_load(&probe.armed)) left = plb_recording_leave(&probe.recording);
+    const plb_left left = plb_recording_leave(&probe.recording);
     atomic_store(&probe.away, left == PLB_LEFT);
-    pthread_mutex_unlock(&probe.turning);
-    if (left == PLB_LEFT || !atomic_load(&probe.armed)) return;
+    if (left == PLB_LEFT) close_block();
+    give_turn();
+    if (left == PLB_LEFT) return;
     if (left == PLB_LEFT_REFUSED) stop_rationing();
     plb_governor_stay(&probe.governor, plb_now_ns());
     begin_block();
 }
 
 static void end_block(void) {
+    if (!take_turn()) return;
     plb_recording_switch(&probe.recording, false);
     probe.window.end_ns = cupti_now_ns();
     probe.spool->alternates = probe.leaves ? 2 : 1;
+    if (probe.leaves) plb_recording_turn(&probe.recording, 0);
+    give_turn();
     if (probe.leaves) leave();
 }
 
@@ -541,6 +555,7 @@ static plb_status arm(void) {
     probe.spool->budget_ppm = probe.options.budget_ppm;
     probe.spool->alternates = !probe.options.cost ? 0 : probe.leaves ? 2 : 1;
     probe.window = (plb_gap){probe.spool->begin_cupti_ns, INT64_MAX};
+    probe.spool->open_ns = probe.blocks ? probe.window.start_ns : 0;
     plb_governor_begin(&probe.governor, (double)probe.options.budget_ppm / 1e6, probe.armed_ns,
                        (uint64_t)probe.armed_ns ^ (uint64_t)getpid());
     atomic_store(&probe.armed, true);
@@ -581,18 +596,16 @@ PLB_API int plb_probe_is_there(void) {
 }
 
 static void hand_over(void) {
-    pthread_mutex_lock(&probe.turning);
-    if (atomic_load(&probe.armed)) {
-        const int64_t passed_ns = plb_now_ns() - probe.spool->begin_ns;
-        atomic_store(&probe.handing_over, true);
-        if (!atomic_load(&probe.away)) plb_recording_end(&probe.recording);
-        flush(true);
-        settle(1);
-        atomic_store(&probe.armed, false);
-        probe.spool->aside_ns = probe.spool->begin_cupti_ns + passed_ns;
-        step_aside("another profiler took over CUPTI's records");
-    }
-    pthread_mutex_unlock(&probe.turning);
+    atomic_store(&probe.recording.unwanted, true);
+    if (!take_turn()) return;
+    atomic_store(&probe.handing_over, true);
+    if (atomic_load(&probe.recording.on)) probe.window.end_ns = cupti_now_ns();
+    if (!atomic_load(&probe.away)) plb_recording_end(&probe.recording);
+    flush(true);
+    if (probe.blocks) close_block();
+    settle(1);
+    step_aside("another profiler took over CUPTI's records");
+    give_turn();
 }
 
 // Another profiler wants CUPTI's records, of which there is one receiver: it shall have them. Where

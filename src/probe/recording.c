@@ -197,7 +197,9 @@ static bool leave_by(plb_recording *r, int domain) {
     int wanted = PLB_LEAVING_WANTED;
     if (listen(r, domain, "LaunchKernel") + listen(r, domain, "GraphLaunch") == 0) return false;
     atomic_store(&r->leaving, PLB_LEAVING_WANTED);
-    for (int i = 0; i < LEAVE_TRIES && atomic_load(&r->leaving) < PLB_LEAVING_DONE; i++)
+    for (int i = 0; i < LEAVE_TRIES && !atomic_load(&r->unwanted) &&
+                    atomic_load(&r->leaving) < PLB_LEAVING_DONE;
+         i++)
         sleep_us(LEAVE_TRY_US);
     if (atomic_compare_exchange_strong(&r->leaving, &wanted, PLB_LEAVING_NOT)) return false;
     while (atomic_load(&r->leaving) < PLB_LEAVING_DONE) sleep_us(LEAVE_TRY_US);

@@ -31,8 +31,9 @@ typedef struct plb_recording {
     // The last windows, on CUPTI's clock: an even number opens one, the odd one after it closes it.
     atomic_llong edge_ns[2 * PLB_RECORDING_WINDOWS];
     atomic_uint edges;
-    void *subscriber;   // of CUPTI's callbacks, while follow_program is in force, or leaving
-    atomic_int leaving; // plb_leaving
+    void *subscriber;     // of CUPTI's callbacks, while follow_program is in force, or leaving
+    atomic_int leaving;   // plb_leaving
+    atomic_bool unwanted; // somebody waits for the end of leaving: it is given up at once
 } plb_recording;
 
 typedef enum plb_leaving {

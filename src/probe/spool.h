@@ -173,7 +173,7 @@ typedef struct plb_spool {
     int64_t probe_ns;     // time of the probe's own work in other threads
     int64_t cupti_ns;     // CUPTI's own overhead, as it records it
     int64_t recorded_ns;  // of CLOCK_MONOTONIC: how long records were asked for
-    int64_t aside_ns;     // on CUPTI's clock: when another profiler came and this one left, or 0
+    int64_t open_ns;      // on CUPTI's clock: since when a block is open that is in no list; or 0
     int64_t outside_ranges_ns; // work of the device that was launched in no range
     int64_t buffers, records;
     int64_t blocks; // of block[]; later ones were not kept

@@ -285,7 +285,7 @@ static uint64_t other_clock(void) {
 }
 
 // Another profiler comes by the same door as we did, with a clock of its own if it has one.
-static void later(bool has_clock) {
+static void take_over(bool has_clock) {
     void *library = dlopen(NULL, RTLD_NOW);
     int (*take)(fake_request request, fake_complete complete) = NULL;
     int (*take_clock)(uint64_t(*now_ns)(void)) = NULL;
@@ -293,10 +293,32 @@ static void later(bool has_clock) {
     memcpy(&take, &symbol, sizeof symbol);
     symbol = dlsym(library, "cuptiActivityRegisterTimestampCallback");
     memcpy(&take_clock, &symbol, sizeof symbol);
-    kernel(0, 10 * MS, 0, 7, "ours");
     if (has_clock && (!take_clock || take_clock(other_clock))) exit(96);
     if (!take || take(fake_nobody_requests, fake_nobody_completes)) exit(96);
+}
+
+static void later(bool has_clock) {
+    kernel(0, 10 * MS, 0, 7, "ours");
+    take_over(has_clock);
     kernel(20 * MS, 30 * MS, 0, 7, "theirs");
+}
+
+// No launch is left for the probe to leave by when another profiler comes. Prints how long that one
+// waited, and whether kernels are recorded once it has come.
+static void stops(void) {
+    struct timespec begin;
+    for (int64_t ms = 0; ms < 3000 && fake_is_enabled(); ms++) {
+        at(ms * MS + 1);
+        for (int64_t i = 0; i < 100; i++)
+            kernel(ms * MS + i * 10000, ms * MS + i * 10000 + 4000, 0, 7, "step");
+        usleep(1000);
+    }
+    usleep(60000);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    take_over(true);
+    const int64_t waited_ns = since_ns(&begin);
+    usleep(500000);
+    printf("{\"waited_ms\": %.1f, \"recorded\": %d}\n", (double)waited_ns / 1e6, fake_is_enabled());
 }
 
 static void *many_of(void *stream) {
@@ -406,6 +428,8 @@ int main(int argc, char **argv) {
         prepares();
     } else if (strcmp(what, "blocks") == 0) {
         blocks();
+    } else if (strcmp(what, "stops") == 0) {
+        stops();
     } else if (strcmp(what, "later") == 0 || strcmp(what, "clocked") == 0) {
         later(strcmp(what, "clocked") == 0);
     } else if (strcmp(what, "nothing") != 0) {

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-from probed import ENVIRONMENT, PLUMB, profile  # noqa: E402
+from probed import ENVIRONMENT, GUEST, PLUMB, profile  # noqa: E402
 sys.path.append(str(pathlib.Path(__file__).parents[1]))
 from runner import run  # noqa: E402
 
@@ -95,7 +95,7 @@ def test_recording_keeps_to_its_budget():
     assert abs(classes - e["launches"]) < 1e-6 * launches, (classes, e)
 
 
-def check_rests(events, device):
+def check_no_work_in_rests(events):
     """An empty track of a trace is an idle device or one that nobody looked at: the trace tells."""
     marks = [e for e in events if e.get("cat") == "not_recorded"]
     rests = [(e["ts"], e["ts"] + e["dur"]) for e in marks]
@@ -103,7 +103,12 @@ def check_rests(events, device):
     assert len({(e["pid"], e["tid"]) for e in marks}) == 1, marks  # one device's one track
     for begin, end in rests:
         inside = [k for k in kernels if begin < k["ts"] + k["dur"] / 2 < end]
-        assert begin < end and not inside, (begin, end, inside[:2])
+        assert begin < end and not inside, (begin, end, len(inside), inside[:2])
+    return rests, kernels
+
+
+def check_rests(events, device):
+    rests, kernels = check_no_work_in_rests(events)
     first, last = min(k["ts"] for k in kernels), max(k["ts"] + k["dur"] for k in kernels)
     rested = sum(min(end, last) - max(begin, first) for begin, end in rests
                  if end > first and begin < last)
@@ -151,13 +156,44 @@ def test_who_cannot_be_left_is_recorded_on():
     assert found["devices"][0]["launches"] > .8 * (said["third"] + said["others"])
 
 
+def profile_with_trace(scenario, **more):
+    with tempfile.TemporaryDirectory() as folder:
+        trace = os.path.join(folder, "trace.json")
+        found, done = profile(scenario, "--trace", trace, **more)
+        with open(trace, encoding="utf-8") as file:
+            return found, done, json.load(file)["traceEvents"]
+
+
 def test_another_profiler_may_come_while_it_is_away():
-    found, _ = profile("away=3", "--budget", "1")
+    """What was recorded until then stands for what was not."""
+    found, done, events = profile_with_trace("away=3")
     assert found["probes"][0]["state"] == "aside", found["probes"]
     assert "another profiler" in found["incomplete_reason"]
     assert found["devices"][0]["launches"] > 10000, found["devices"]
+    check_no_work_in_rests(events)
+    said = json.loads(done.stdout)
+    for kernel in [k for k in found["devices"][0]["kernels"] if k["name"] in said]:
+        calls = (kernel["estimate"] or kernel)["calls"]
+        assert abs(calls / said[kernel["name"]] - 1) < .1, (kernel, said)
+
+
+def test_another_profiler_has_records_to_itself():
+    """It comes while the probe waits for a launch by which to leave: then that is given up."""
+    found, done = profile("stops", "--budget", "1", FAKE_FLUSH_US="3000")
+    said = json.loads(done.stdout)
+    assert found["probes"][0]["state"] == "aside" and not said["recorded"], (found["probes"], said)
+    assert said["waited_ms"] < 80, said
+
+
+def test_what_was_killed_has_no_rest_where_it_was_recorded():
+    _, _, events = profile_with_trace(None, command=["timeout", "-s", "KILL", "3.3", GUEST,
+                                                     "rapid=8"], code=137)
+    rests, kernels = check_no_work_in_rests(events)
+    assert rests and len(kernels) > 10000, (rests, len(kernels))
 
 
 sys.exit(run(globals(), timed=(test_the_cost_of_recording, test_recording_keeps_to_its_budget,
                                test_what_is_recorded_where_nothing_is_said,
-                               test_who_cannot_be_left_is_recorded_on)))
+                               test_who_cannot_be_left_is_recorded_on,
+                               test_another_profiler_may_come_while_it_is_away,
+                               test_another_profiler_has_records_to_itself)))
