@@ -31,7 +31,7 @@ static void write_input(const uint8_t *bytes, size_t size_bytes) {
     close(fd);
 }
 
-static void tell(const char *folder, const plb_kept_about *about, const plb_profile *profile) {
+static void tell(const plb_kept_about *about, const plb_profile *profile) {
     const plb_profile_report report = {.command = about->command,
                                        .words = about->words,
                                        .run = about->run,
@@ -45,7 +45,7 @@ static void tell(const char *folder, const plb_kept_about *about, const plb_prof
     plb_json_end(&json);
     if (plb_json_status(&json)) abort(); // whatever was read makes a document
     plb_json_free(&json);
-    if (plb_profile_write_trace(folder, &report, "/dev/null")) return;
+    if (plb_profile_write_trace(&report, "/dev/null")) return;
 }
 
 static void read_folder(const char *folder, plb_arena *arena) {
@@ -54,7 +54,7 @@ static void read_folder(const char *folder, plb_arena *arena) {
     plb_kept_about about;
     if (plb_kept_extract(input_path, folder, arena, &about)) return;
     if (plb_kernel_classes_new(NULL, &classes)) abort();
-    if (plb_profile_read(folder, classes, &profile) == PLB_OK) tell(folder, &about, profile);
+    if (plb_profile_read(folder, classes, &profile) == PLB_OK) tell(&about, profile);
     plb_profile_free(profile);
     plb_kernel_classes_free(classes);
 }

@@ -2,6 +2,7 @@
 // Runs any program under the probe and says where its time went.
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +65,7 @@ static const plb_flag flags[] = {
     {FLAG("counters", STRING, counters), .value = "LIST",
      .help = "flops, cores, tensor, dram, l2: count in hardware; slow"},
     {FLAG("trace", FILE, trace), .value = "FILE",
-     .help = "write every record for ui.perfetto.dev, as Chrome's trace format"},
+     .help = "write what is recorded for ui.perfetto.dev, as Chrome's trace format"},
     {FLAG("trace-limit", INT, trace_mib), .value = "MIB", .min = 1, .max = 1 << 20,
      .fallback = "256", .help = "of a process; what comes later is counted"},
     {FLAG("save", FILE, save), .value = "FILE",
@@ -224,7 +225,7 @@ static plb_status prepare(job *j) {
                  ",cost=%lld,rest=%lld", (long long)f->block_ms, (long long)rest_ms(f));
     if (budget_of(f) > 0)
         snprintf(j->words + strlen(j->words), sizeof j->words - strlen(j->words), ",budget=%lld",
-                 (long long)(1e4 * budget_of(f)));
+                 llround(1e4 * budget_of(f)));
     return PLB_OK;
 }
 
@@ -299,8 +300,24 @@ static plb_status write_folded(const job *j) {
     return plb_atomic_write_all(path, j->folded.text, j->folded.length);
 }
 
+typedef struct failure {
+    plb_status status;
+    char text[512];
+} failure;
+
+// The first is what the command ends with; of others a note tells.
+static void fail_with(failure *first, plb_status status) {
+    if (!status) return;
+    if (first->status) {
+        plb_note("%s", plb_error_text());
+        return;
+    }
+    first->status = status;
+    snprintf(first->text, sizeof first->text, "%s", plb_error_text());
+}
+
 // The program's own exit code, unless the profile is incomplete and must not be. What cannot be
-// written, on a disk that is full, does not keep the rest from being told.
+// written, on a disk that is full, does not keep the rest from being told and written.
 static plb_status report(job *j) {
     const profile_flags *f = j->flags;
     char why[320] = "";
@@ -314,11 +331,12 @@ static plb_status report(job *j) {
                                    .about = about,
                                    .output = j->output,
                                    .bandwidth = f->bandwidth};
-    const plb_status shown = plb_profile_show(&view, j->call, why, sizeof why);
-    if (f->save) PLB_TRY(plb_kept_write(f->save, &about, j->folder));
-    if (f->folded) PLB_TRY(write_folded(j));
-    if (f->db) PLB_TRY(store(j, &view));
-    PLB_TRY(shown);
+    failure first = {PLB_OK, ""};
+    fail_with(&first, plb_profile_show(&view, j->call, why, sizeof why));
+    if (f->save) fail_with(&first, plb_kept_write(f->save, &about, j->folder));
+    if (f->folded) fail_with(&first, write_folded(j));
+    if (f->db) fail_with(&first, store(j, &view));
+    if (first.status) return plb_fail(first.status, "%s", first.text);
     j->call->exit_code = j->run.exit_code;
     if (!f->strict || !why[0]) return PLB_OK;
     plb_note("incomplete: %s", why);

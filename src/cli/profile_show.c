@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/profile_show.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,19 @@ static plb_status tell(const plb_profile_report *report, const plb_call *call) {
     plb_cli_json_begin(&json, "profile", 1);
     plb_profile_json(report, &json);
     return plb_cli_json_print(&json);
+}
+
+// Standard output is that file while the report is told; then what else goes there comes behind it.
+static plb_status tell_into(int output, const plb_profile_report *report, const plb_call *call) {
+    const int own = output >= 0 ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0) : -1;
+    if (output >= 0 && (own < 0 || dup2(output, STDOUT_FILENO) < 0)) return plb_fail_errno("dup2");
+    plb_status status = tell(report, call);
+    const plb_status written = plb_cli_close_output();
+    if (own < 0) return status ? status : written;
+    if (!status && written) status = plb_fail_errno("cannot write the file of --output");
+    dup2(own, STDOUT_FILENO);
+    close(own);
+    return status;
 }
 
 // Ranges have self times and those of the device, too; of other tables these are total times.
@@ -113,12 +127,12 @@ static plb_status show(const plb_profile_view *v, const plb_call *call, plb_prof
         report.bandwidth = measured;
     }
     plb_profile_sort(profile, order_of(v->flags->sort));
-    if (v->output >= 0 && dup2(v->output, STDOUT_FILENO) < 0) return plb_fail_errno("dup2");
-    PLB_TRY(tell(&report, call));
+    const plb_status told = tell_into(v->output, &report, call);
     if (!plb_profile_incomplete(&report, why, why_bytes) &&
         !plb_profile_empty(&report, why, why_bytes))
         why[0] = '\0';
-    return v->trace ? plb_profile_write_trace(v->folder, &report, v->trace) : PLB_OK;
+    const plb_status traced = v->trace ? plb_profile_write_trace(&report, v->trace) : PLB_OK;
+    return told ? told : traced;
 }
 
 plb_status plb_profile_tell(const plb_profile_view *v,

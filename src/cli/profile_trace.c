@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/atomic_file.h"
-#include "base/core/arena.h"
 #include "base/core/status.h"
 #include "base/file.h"
 #include "base/folder.h"
@@ -182,27 +181,19 @@ static plb_status put_file(writer *w, const char *path) {
     return status;
 }
 
-// A trace belongs to the spool of its process.
-static plb_status put_folder(writer *w, const char *folder, const plb_profile *profile) {
-    plb_arena *arena = plb_arena_new();
-    const char *const *names = NULL;
-    size_t count = 0;
-    char path[PATH_MAX];
-    plb_status status = arena ? plb_folder_list(folder, arena, &names, &count)
-                              : plb_fail(PLB_ENOMEM, "no memory for a trace");
-    for (size_t i = 0; i < count && !status; i++) {
-        int pid = 0;
-        if (!strstr(names[i], ".trace") || sscanf(names[i], "%d", &pid) != 1) continue;
-        w->spool = NULL;
-        for (int p = 0; p < profile->processes; p++)
-            if (profile->process[p]->pid == pid) w->spool = profile->process[p];
-        if (!w->spool) continue;
+// A trace lies beside the spool of its process: one that became another program has two of each.
+static plb_status put_processes(writer *w, const plb_profile *profile) {
+    for (int p = 0; p < profile->processes; p++) {
+        char path[PATH_MAX];
+        const char *spool = profile->file[p];
+        const int stem = (int)(strlen(spool) - strlen(".spool"));
+        const int n = snprintf(path, sizeof path, "%.*s.trace", stem, spool);
+        if (n < 0 || n >= PATH_MAX || !plb_file_exists(path)) continue;
+        w->spool = profile->process[p];
         if (!w->zero_ns) w->zero_ns = w->spool->begin_cupti_ns;
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        status = put_file(w, path);
+        PLB_TRY(put_file(w, path));
     }
-    plb_arena_free(arena);
-    return status;
+    return PLB_OK;
 }
 
 // Power, memory and use of the cards, under a process of their own.
@@ -234,13 +225,12 @@ static plb_status put_counters(writer *w, const plb_command_result *run, const p
     return PLB_OK;
 }
 
-plb_status plb_profile_write_trace(const char *folder, const plb_profile_report *report,
-                                   const char *path) {
+plb_status plb_profile_write_trace(const plb_profile_report *report, const char *path) {
     static const char head[] = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", tail[] = "\n]}\n";
     writer w = {0};
     PLB_TRY(plb_atomic_open(path, &w.file));
     plb_status status = plb_atomic_write(w.file, head, sizeof head - 1);
-    if (!status) status = put_folder(&w, folder, report->profile);
+    if (!status) status = put_processes(&w, report->profile);
     if (!status) status = put_counters(&w, report->run, w.spool);
     if (!status) status = plb_atomic_write(w.file, tail, sizeof tail - 1);
     if (!status) return plb_atomic_commit(w.file);

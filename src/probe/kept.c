@@ -334,13 +334,8 @@ static plb_status take_sampled(extraction *x, const uint8_t *bytes, size_t size_
 static plb_status write_file(const extraction *x, const char *name, const char *ending,
                              const void *bytes, size_t size_bytes) {
     char path[PATH_MAX];
-    plb_atomic_file *file = NULL;
     snprintf(path, sizeof path, "%s/%s.%s", x->folder, name, ending);
-    PLB_TRY(plb_atomic_open(path, &file));
-    plb_status status = size_bytes ? plb_atomic_write(file, bytes, size_bytes) : PLB_OK;
-    if (!status) return plb_atomic_commit(file);
-    plb_atomic_abort(file);
-    return status;
+    return plb_atomic_write_all(path, bytes, size_bytes);
 }
 
 static plb_status take_spool(const extraction *x, const char *name, const uint8_t *bytes,

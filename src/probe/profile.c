@@ -53,9 +53,10 @@ static plb_status read_files(plb_profile *p, const char *folder) {
     p->process = plb_arena_alloc(p->arena, (size_t)count * sizeof *p->process + 1);
     p->problem = plb_arena_alloc(p->arena, (size_t)(count + PROCESSES) * sizeof *p->problem);
     if (!p->process || !p->problem) return no_memory();
+    p->file = names;
     for (int i = 0; i < count; i++) {
         if (plb_spool_read(names[i], &p->process[p->processes]) == PLB_OK)
-            p->processes++;
+            p->file[p->processes++] = names[i];
         else
             snprintf(p->problem[p->problems++], sizeof *p->problem, "%s", plb_error_text());
     }

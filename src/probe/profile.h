@@ -46,6 +46,7 @@ typedef struct plb_profile_counted {
 
 typedef struct plb_profile {
     plb_spool **process;  // each checked
+    char **file;          // of the process with the same number: the path of its spool
     plb_counted *counted; // each checked; of the processes whose counters were read
     int counteds;
     plb_profile_counted *counted_kernel; // the most flops first, then bytes

@@ -442,6 +442,10 @@ int main(int argc, char **argv) {
     }
     if (strcmp(what, "_exit") == 0) usleep(1200000), _exit(4);
     if (strcmp(what, "abort") == 0) abort();
-    if (strcmp(what, "exec") == 0) execl(argv[0], argv[0], "known", (char *)NULL);
+    if (strcmp(what, "exec") == 0) {
+        kernel(110 * MS, 111 * MS, 0, 7, "first_program");
+        usleep(1200000);
+        execl(argv[0], argv[0], "known", (char *)NULL);
+    }
     return strcmp(what, "code") == 0 ? 42 : 0;
 }

@@ -64,6 +64,16 @@ def test_no_cost_is_none():
     assert abs(found["share"]) < .003 and found["low"] < 0 < found["high"], found
 
 
+def test_few_stretches_tell_nothing():
+    rows, _ = iterations(1)
+    try:
+        check.slow_down(rows[:2000], without(3))
+    except RuntimeError as error:
+        assert "too few to tell what they cost" in str(error)
+    else:
+        raise AssertionError("told from two stretches")
+
+
 def test_what_is_begun_ahead_waits():
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)

@@ -358,8 +358,13 @@ def test_a_forked_child_is_left_alone():
 
 
 def test_each_program_of_a_process_has_its_file():
-    found, _ = profile("exec")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "trace.json")
+        found, _ = profile("exec", "--trace", path)
+        names = [e["name"] for e in json.load(open(path))["traceEvents"] if e["ph"] == "X"]
     assert len(found["probes"]) == 2 and len({p["pid"] for p in found["probes"]}) == 1
+    # Their tables of names are not each other's.
+    assert names.count("first_program") == 1 and names.count("gemm") == 4, names
 
 
 def test_it_steps_aside():
@@ -497,6 +502,25 @@ def test_trace():
         left_out = found["lost"]["reasons"]["beyond the trace's limit"]
         assert len(events) + left_out == 1000000, (len(events), left_out)
         assert found["devices"][0]["launches"] == 1000000
+
+
+def test_what_goes_to_standard_output_stays_out_of_the_report():
+    found, done = profile("known", "--trace", "/dev/stdout")
+    assert found["document"] == "profile", found
+    assert len(json.loads(done.stdout)["traceEvents"]) > 8, done.stdout[:1000]
+
+
+def test_what_cannot_be_written_keeps_nothing_else_from_it():
+    with tempfile.TemporaryDirectory() as folder:
+        store = os.path.join(folder, "s.db")
+        _, done = profile("known", "--save", "/dev/full", "--db", store, "--label", "kept", code=3)
+        assert "No space left on device" in done.stderr, done.stderr
+        found = subprocess.run([PLUMB, "trace", "kept", "--db", store, "--json"], check=True,
+                               capture_output=True, text=True)
+        assert json.loads(found.stdout)["devices"][0]["launches"] == 3
+        _, done = profile("known", "--save", os.path.join(folder, "p"), "--trace", "/dev/full",
+                          code=3)
+        assert os.path.getsize(os.path.join(folder, "p")) > 0
 
 
 def test_a_full_disk_is_told():

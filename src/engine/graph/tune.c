@@ -133,14 +133,7 @@ static bool begins_as_ours(const char *path) {
 
 // A file of another version, or one that a full disk cut short, would take lines that nobody reads.
 static plb_status begin_anew(const char *path) {
-    plb_atomic_file *file = NULL;
-    PLB_TRY(plb_atomic_open(path, &file));
-    plb_status status = plb_atomic_write(file, first_line, strlen(first_line));
-    if (status)
-        plb_atomic_abort(file);
-    else
-        status = plb_atomic_commit(file);
-    return status;
+    return plb_atomic_write_all(path, first_line, strlen(first_line));
 }
 
 static void append_to_file(const char *key, const plb_choice *choice) {
