@@ -10,78 +10,32 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/core/clock.h"
 #include "base/core/status.h"
-#include "probe/blocks.h"
-#include "probe/buffers.h"
-#include "probe/counted.h"
-#include "probe/cupti.h"
-#include "probe/device_facts.h"
-#include "probe/governor.h"
-#include "probe/mark_name.h"
-#include "probe/nvtx.h"
-#include "probe/options.h"
+#include "probe/guest.h"
 #include "probe/range_profiler.h"
-#include "probe/ranges.h"
-#include "probe/recording.h"
-#include "probe/spool.h"
-#include "probe/sum.h"
-#include "probe/takers.h"
-#include "probe/trace.h"
 
 enum {
     SETTLE_MS = 500,
     FILE_MS = 10,
-    MARK_BYTES = 512,
     NOT_THERE = 999, // CUPTI's word for an error that it does not know
-    BEHIND_MS = 30,  // that the device may be behind the host with what was recorded last
 };
 
-static struct {
-    atomic_bool armed;    // records are wanted; false in a forked child
-    pthread_mutex_t lock; // over the sums; never held across a call into CUPTI
-    plb_probe_options options;
-    plb_cupti cupti;
-    plb_recording recording;
-    plb_spool *spool;
-    plb_sum *sum;
-    plb_ranges *ranges;    // NULL: none were asked for
-    plb_takers *takers;    // NULL: the same
-    plb_trace *trace;      // NULL: the same
-    plb_counted *counted;  // NULL: the same
-    uint32_t devices_told; // bit i: facts of device i are in the spool
-    plb_blocks *blocks;    // what is being recorded, when that alternates or may
-    plb_governor governor; // when `governed`
-    bool governed;         // there is a budget that is kept
-    bool leaves;           // CUPTI leaves the process between blocks
-    atomic_bool away;      // it has left
-    atomic_bool handing_over;
-    pthread_mutex_t turning; // while it comes or goes, or a block begins or ends
-    int64_t kernels;         // records of them that came in
-    plb_gap window;          // of the open block, on CUPTI's clock
-    pthread_t thread;
-    pthread_mutex_t wake_lock;
-    pthread_cond_t wake;
-    bool ending;
-    int64_t armed_ns;    // on CLOCK_MONOTONIC
-    atomic_llong app_ns; // spent on the program's threads
-} probe = {.lock = PTHREAD_MUTEX_INITIALIZER,
-           .wake_lock = PTHREAD_MUTEX_INITIALIZER,
-           .turning = PTHREAD_MUTEX_INITIALIZER};
+plb_guest plb_guest_here = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                            .wake_lock = PTHREAD_MUTEX_INITIALIZER,
+                            .turning = PTHREAD_MUTEX_INITIALIZER};
+static plb_guest *const probe = &plb_guest_here;
 
-static void step_aside(const char *reason) {
-    atomic_store(&probe.armed, false);
-    snprintf(probe.spool->reason, sizeof probe.spool->reason, "%s", reason);
-    probe.spool->state = PLB_PROBE_ASIDE;
+void plb_guest_step_aside(const char *reason) {
+    atomic_store(&probe->armed, false);
+    snprintf(probe->spool->reason, sizeof probe->spool->reason, "%s", reason);
+    probe->spool->state = PLB_PROBE_ASIDE;
 }
 
 // One process may be several programs, one after the other (exec): the file's name counts them.
@@ -89,310 +43,52 @@ static plb_status create_files(void) {
     char path[PATH_MAX + 64];
     plb_status status = PLB_EIO;
     for (int n = 0; n < 100 && status; n++) {
-        snprintf(path, sizeof path, "%s/%ld-%d.spool", probe.options.folder, (long)getpid(), n);
+        snprintf(path, sizeof path, "%s/%ld-%d.spool", probe->options.folder, (long)getpid(), n);
         if (access(path, F_OK) == 0) continue;
-        PLB_TRY(plb_spool_create(path, &probe.spool));
+        PLB_TRY(plb_spool_create(path, &probe->spool));
         status = PLB_OK;
     }
     if (status) return plb_fail(PLB_EIO, "%s: no free name", path);
-    snprintf(probe.spool->program, sizeof probe.spool->program, "%s",
+    snprintf(probe->spool->program, sizeof probe->spool->program, "%s",
              program_invocation_short_name);
     char *const ending = path + strlen(path) - 5;
-    if (probe.options.counters) {
+    if (probe->options.counters) {
         snprintf(ending, sizeof path - (size_t)(ending - path), "counted");
-        PLB_TRY(plb_counted_create(path, &probe.counted));
+        PLB_TRY(plb_counted_create(path, &probe->counted));
     }
-    if (!probe.options.trace_bytes || probe.options.counters) return PLB_OK;
+    if (!probe->options.trace_bytes || probe->options.counters) return PLB_OK;
     snprintf(ending, sizeof path - (size_t)(ending - path), "trace");
-    return plb_trace_create(path, probe.options.trace_bytes, &probe.spool->lost[PLB_LOST_TRACE],
-                            &probe.trace);
+    return plb_trace_create(path, probe->options.trace_bytes, &probe->spool->lost[PLB_LOST_TRACE],
+                            &probe->trace);
 }
 
-static int64_t cupti_now_ns(void) {
+int64_t plb_guest_cupti_now_ns(void) {
     uint64_t now_ns = 0;
-    return probe.cupti.timestamp(&now_ns) ? 0 : (int64_t)now_ns;
-}
-
-static uint32_t thread_number(void) {
-    return (uint32_t)syscall(SYS_gettid);
-}
-
-// ---------------------------------------------------------------------------- the program's marks
-static void tell_range(bool ended, plb_record *range, uint32_t name) {
-    if (!ended || !probe.options.trace_bytes) return;
-    pthread_mutex_lock(&probe.lock);
-    range->thread = thread_number();
-    if (probe.trace) plb_trace_write(probe.trace, range, name); // gone when the program ends
-    pthread_mutex_unlock(&probe.lock);
-}
-
-static bool marks_count(void) {
-    return atomic_load(&probe.armed) && probe.ranges && atomic_load(&probe.recording.on);
-}
-
-static void on_push(const char *name) {
-    char room[MARK_BYTES];
-    if (marks_count())
-        plb_ranges_push(probe.ranges, thread_number(), cupti_now_ns(),
-                        plb_mark_name(name, room, sizeof room));
-}
-
-static void on_pop(void) {
-    plb_record range;
-    uint32_t name;
-    if (!atomic_load(&probe.armed) || !probe.ranges) return;
-    bool ended = plb_ranges_pop(probe.ranges, thread_number(), cupti_now_ns(), &range, &name);
-    tell_range(ended, &range, name);
-}
-
-static uint64_t on_start(const char *name) {
-    char room[MARK_BYTES];
-    if (!marks_count()) return 0;
-    return plb_ranges_start(probe.ranges, cupti_now_ns(), plb_mark_name(name, room, sizeof room));
-}
-
-static void on_end(uint64_t id) {
-    plb_record range;
-    uint32_t name;
-    if (!atomic_load(&probe.armed) || !probe.ranges) return;
-    bool ended = plb_ranges_end(probe.ranges, id, cupti_now_ns(), &range, &name);
-    tell_range(ended, &range, name);
-}
-
-// ---------------------------------------------------------------------------- CUPTI's records
-static bool is_windowed(void) {
-    const plb_probe_options *o = &probe.options;
-    return o->follow_program || o->follow_file || o->delay_ms || o->limit_ms;
-}
-
-// Recording goes on and off by itself: what is recorded outside of blocks counts, but in no share.
-static bool alternates(void) {
-    return probe.options.cost || probe.governed;
-}
-
-static bool is_work(const plb_record *r) {
-    return r->kind == PLB_RECORD_KERNEL || r->kind == PLB_RECORD_COPY || r->kind == PLB_RECORD_SET;
-}
-
-// A block's last words: work that had not ended, and calls after its end.
-static bool is_left_out(const plb_record *r) {
-    return probe.leaves && (r->aside || (is_work(r) && !r->end_ns && !probe.handing_over));
-}
-
-// Recorded outside the window too. Memory is wanted all the time: what is left must be right.
-static bool is_unswitched(const plb_record *r) {
-    return r->kind == PLB_RECORD_COPY || r->kind == PLB_RECORD_SET || r->kind == PLB_RECORD_CALL;
-}
-
-static void read_record(const void *raw) {
-    plb_record record;
-    int64_t overhead_ns;
-    if (!plb_cupti_decode(&probe.cupti, raw, &record, &overhead_ns)) {
-        probe.spool->cupti_ns += overhead_ns;
-        return;
-    }
-    if (is_windowed() && is_unswitched(&record) &&
-        !plb_recording_has(&probe.recording, record.start_ns))
-        return;
-    record.aside = alternates() && is_unswitched(&record) &&
-                   plb_recording_rests(&probe.recording, record.start_ns);
-    if (is_left_out(&record)) return;
-    if (record.kind == PLB_RECORD_KERNEL) probe.kernels++;
-    uint32_t name = plb_sum_record(probe.sum, &record);
-    if (!plb_sum_has_times(&record)) return;
-    if (probe.takers && record.kind == PLB_RECORD_MEMORY) plb_takers_note(probe.takers, &record);
-    if (probe.ranges) plb_ranges_record(probe.ranges, &record);
-    if (probe.blocks) plb_blocks_note(probe.blocks, &record);
-    if (probe.trace && record.kind != PLB_RECORD_MEMORY)
-        plb_trace_write(probe.trace, &record, name);
-}
-
-static void on_request(uint8_t **buffer, size_t *size_bytes, size_t *max_records) {
-    int64_t begin_ns = plb_now_ns();
-    *buffer = plb_probe_buffer_take();
-    *size_bytes = *buffer ? PLB_PROBE_BUFFER_BYTES : 0;
-    *max_records = 0;
-    atomic_fetch_add(&probe.app_ns, plb_now_ns() - begin_ns);
-}
-
-// On a thread of CUPTI's, or on ours inside flush_all.
-static void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size_bytes,
-                        size_t valid_bytes) {
-    (void)size_bytes;
-    int64_t begin_ns = plb_now_ns();
-    size_t dropped = 0;
-    if (atomic_load(&probe.armed) && valid_bytes) {
-        void *record = NULL;
-        pthread_mutex_lock(&probe.lock);
-        while (probe.cupti.next_record(buffer, valid_bytes, &record) == 0) read_record(record);
-        probe.spool->buffers++;
-        pthread_mutex_unlock(&probe.lock);
-        if (atomic_load(&probe.recording.leaving) != PLB_LEAVING_NOW &&
-            probe.cupti.dropped(context, stream, &dropped) == 0)
-            plb_spool_lose(probe.spool, PLB_LOST_CUPTI, (int64_t)dropped);
-        pthread_mutex_lock(&probe.lock);
-        probe.spool->probe_ns += plb_now_ns() - begin_ns;
-        pthread_mutex_unlock(&probe.lock);
-    }
-    if (buffer) plb_probe_buffer_give(buffer);
-}
-
-static void settle(int all) {
-    pthread_mutex_lock(&probe.lock);
-    int64_t begin_ns = plb_now_ns();
-    for (uint32_t i = 0; i < PLB_SPOOL_DEVICES; i++) {
-        if (!probe.spool->device[i].records || probe.devices_told & 1u << i) continue;
-        plb_probe_tell_device(probe.sum, i);
-        probe.devices_told |= 1u << i;
-    }
-    plb_sum_settle(probe.sum, all);
-    if (probe.trace) plb_trace_flush(probe.trace);
-    probe.spool->probe_app_ns = atomic_load(&probe.app_ns);
-    probe.spool->recorded_ns = plb_recording_time_ns(&probe.recording);
-    probe.spool->settled_ns = plb_now_ns();
-    probe.spool->probe_ns += probe.spool->settled_ns - begin_ns;
-    pthread_mutex_unlock(&probe.lock);
+    return probe->cupti.timestamp(&now_ns) ? 0 : (int64_t)now_ns;
 }
 
 // True when the program ends.
-static bool sleep_ms(int64_t ms) {
+bool plb_guest_sleep_ms(int64_t ms) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += ms / 1000, until.tv_nsec += ms % 1000 * 1000000L;
     if (until.tv_nsec >= 1000000000L) until.tv_sec++, until.tv_nsec -= 1000000000L;
-    pthread_mutex_lock(&probe.wake_lock);
-    while (!probe.ending)
-        if (pthread_cond_timedwait(&probe.wake, &probe.wake_lock, &until) == ETIMEDOUT) break;
-    bool ending = probe.ending;
-    pthread_mutex_unlock(&probe.wake_lock);
+    pthread_mutex_lock(&probe->wake_lock);
+    while (!probe->ending)
+        if (pthread_cond_timedwait(&probe->wake, &probe->wake_lock, &until) == ETIMEDOUT) break;
+    bool ending = probe->ending;
+    pthread_mutex_unlock(&probe->wake_lock);
     return ending;
-}
-
-// What is complete, or with `all` everything; nothing while CUPTI is away.
-static void flush(bool all) {
-    if (!atomic_load(&probe.away)) probe.cupti.flush_all(all);
-}
-
-// The first block under a budget stands apart: it is what the program began with.
-static void close_block(void) {
-    pthread_mutex_lock(&probe.lock);
-    if (probe.spool->open_ns)
-        plb_blocks_close(probe.blocks, probe.window, probe.governed && !probe.spool->blocks);
-    probe.spool->open_ns = 0;
-    pthread_mutex_unlock(&probe.lock);
-}
-
-static void open_block(void) {
-    probe.window = (plb_gap){cupti_now_ns(), INT64_MAX};
-    pthread_mutex_lock(&probe.lock);
-    probe.spool->open_ns = probe.window.start_ns;
-    plb_sum_resume(probe.sum, probe.window.start_ns);
-    pthread_mutex_unlock(&probe.lock);
-}
-
-// Keeps another profiler from taking over, until it is given back. False: one has.
-static bool take_turn(void) {
-    pthread_mutex_lock(&probe.turning);
-    if (atomic_load(&probe.armed)) return true;
-    pthread_mutex_unlock(&probe.turning);
-    return false;
-}
-
-static void give_turn(void) {
-    pthread_mutex_unlock(&probe.turning);
-}
-
-// The budget cannot be kept: all is recorded from now on.
-static void stop_rationing(void) {
-    pthread_mutex_lock(&probe.lock);
-    probe.governed = false;
-    probe.options.cost = false;
-    probe.spool->unbudgeted = 1;
-    pthread_mutex_unlock(&probe.lock);
-}
-
-// By now the last block's work has ended, too, however far the device was behind the host.
-static void begin_block(void) {
-    if (!take_turn()) return;
-    flush(true);
-    close_block();
-    open_block();
-    if (probe.leaves) plb_recording_turn(&probe.recording, PLB_RECORD_COPIES | PLB_RECORD_CALLS);
-    plb_recording_switch(&probe.recording, true);
-    give_turn();
-}
-
-// Another profiler may have come meanwhile: it was here first then.
-static void come_back(void) {
-    plb_status status = PLB_OK;
-    if (!take_turn()) return;
-    if (!plb_recording_may_return(&probe.recording)) {
-        status = plb_fail(PLB_EMISSING, "another profiler took over CUPTI between two blocks");
-    } else {
-        atomic_store(&probe.away, false);
-        probe.cupti.register_callbacks(on_request, on_complete);
-        if (probe.cupti.set_thread_id_type) probe.cupti.set_thread_id_type(1);
-        open_block();
-        status = plb_recording_begin(&probe.recording, true);
-    }
-    if (status) {
-        settle(1);
-        step_aside(plb_error_text());
-    }
-    give_turn();
-}
-
-// What CUPTI hands over as it goes is the block's last.
-static void leave(void) {
-    if (sleep_ms(BEHIND_MS) || !take_turn()) return; // the program ends, or another one came
-    flush(true);
-    const plb_left left = plb_recording_leave(&probe.recording);
-    atomic_store(&probe.away, left == PLB_LEFT);
-    if (left == PLB_LEFT) close_block();
-    give_turn();
-    if (left == PLB_LEFT) return;
-    if (left == PLB_LEFT_REFUSED) stop_rationing();
-    plb_governor_stay(&probe.governor, plb_now_ns());
-    begin_block();
-}
-
-static void end_block(void) {
-    if (!take_turn()) return;
-    plb_recording_switch(&probe.recording, false);
-    probe.window.end_ns = cupti_now_ns();
-    probe.spool->alternates = probe.leaves ? 2 : 1;
-    if (probe.leaves) plb_recording_turn(&probe.recording, 0);
-    give_turn();
-    if (probe.leaves) leave();
-}
-
-static void turn_block(void) {
-    if (atomic_load(&probe.recording.on))
-        end_block();
-    else if (atomic_load(&probe.away))
-        come_back();
-    else
-        begin_block();
-}
-
-// Recording costs no more than its share of the time.
-static void mind_budget(void) {
-    pthread_mutex_lock(&probe.lock);
-    const int64_t kernels = probe.kernels;
-    pthread_mutex_unlock(&probe.lock);
-    if (plb_governor_look(&probe.governor, plb_now_ns(), kernels) !=
-        atomic_load(&probe.recording.on))
-        turn_block();
 }
 
 // Where the window opens or closes while the thread sleeps.
 static void mind_window(int64_t now_ns) {
-    const plb_probe_options *o = &probe.options;
-    int64_t passed_ms = (now_ns - probe.armed_ns) / 1000000;
+    const plb_probe_options *o = &probe->options;
+    int64_t passed_ms = (now_ns - probe->armed_ns) / 1000000;
     if (o->limit_ms && passed_ms >= o->delay_ms + o->limit_ms)
-        plb_recording_switch(&probe.recording, false);
+        plb_recording_switch(&probe->recording, false);
     else if (o->delay_ms && passed_ms >= o->delay_ms)
-        plb_recording_switch(&probe.recording, true);
+        plb_recording_switch(&probe->recording, true);
 }
 
 // Records while its folder has a file of the name "record": whoever drives the program step by step
@@ -400,31 +96,31 @@ static void mind_window(int64_t now_ns) {
 // written, and the program may be killed.
 static void mind_file(void) {
     char record[PATH_MAX + 16], answer[PATH_MAX + 16];
-    snprintf(record, sizeof record, "%s/record", probe.options.folder);
-    snprintf(answer, sizeof answer, "%s/recording", probe.options.folder);
+    snprintf(record, sizeof record, "%s/record", probe->options.folder);
+    snprintf(answer, sizeof answer, "%s/recording", probe->options.folder);
     const bool on = access(record, F_OK) == 0;
-    if (!plb_recording_switch(&probe.recording, on)) return;
+    if (!plb_recording_switch(&probe->recording, on)) return;
     if (on) {
-        probe.spool->state = PLB_PROBE_ARMED;
+        probe->spool->state = PLB_PROBE_ARMED;
         int fd = open(answer, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
         if (fd >= 0) close(fd);
         return;
     }
-    probe.cupti.flush_all(1);
-    settle(1);
-    probe.spool->state = PLB_PROBE_ENDED;
+    probe->cupti.flush_all(1);
+    plb_guest_settle(1);
+    probe->spool->state = PLB_PROBE_ENDED;
     unlink(answer);
 }
 
 static int64_t next_wake_ms(int64_t now_ns) {
-    const plb_probe_options *o = &probe.options;
-    int64_t passed_ms = (now_ns - probe.armed_ns) / 1000000, wait_ms = SETTLE_MS;
+    const plb_probe_options *o = &probe->options;
+    int64_t passed_ms = (now_ns - probe->armed_ns) / 1000000, wait_ms = SETTLE_MS;
     const int64_t edges[] = {o->delay_ms, o->limit_ms ? o->delay_ms + o->limit_ms : 0};
     if (o->cost)
-        wait_ms = atomic_load(&probe.recording.on) || !o->rest_ms ? o->block_ms : o->rest_ms;
+        wait_ms = atomic_load(&probe->recording.on) || !o->rest_ms ? o->block_ms : o->rest_ms;
     if (o->follow_file) wait_ms = FILE_MS;
-    if (probe.governed)
-        wait_ms = (plb_governor_wait_ns(&probe.governor, now_ns) + 999999) / 1000000;
+    if (probe->governed)
+        wait_ms = (plb_governor_wait_ns(&probe->governor, now_ns) + 999999) / 1000000;
     for (int i = 0; i < 2; i++)
         if (edges[i] > passed_ms && edges[i] - passed_ms < wait_ms) wait_ms = edges[i] - passed_ms;
     return wait_ms;
@@ -433,17 +129,17 @@ static int64_t next_wake_ms(int64_t now_ns) {
 static void *settle_often(void *unused) {
     (void)unused;
     int64_t settled_ns = plb_now_ns();
-    while (!sleep_ms(next_wake_ms(plb_now_ns()))) {
-        if (!atomic_load(&probe.armed)) continue;
+    while (!plb_guest_sleep_ms(next_wake_ms(plb_now_ns()))) {
+        if (!atomic_load(&probe->armed)) continue;
         mind_window(plb_now_ns());
-        if (probe.options.follow_file) mind_file();
-        if (probe.options.follow_file && plb_now_ns() - settled_ns < SETTLE_MS * INT64_C(1000000))
+        if (probe->options.follow_file) mind_file();
+        if (probe->options.follow_file && plb_now_ns() - settled_ns < SETTLE_MS * INT64_C(1000000))
             continue;
         settled_ns = plb_now_ns();
-        flush(false);
-        settle(0);
-        if (probe.options.cost) turn_block();
-        if (probe.governed) mind_budget();
+        plb_guest_flush(false);
+        plb_guest_settle(0);
+        if (probe->options.cost) plb_guest_turn_block();
+        if (probe->governed) plb_guest_mind_budget();
     }
     return NULL;
 }
@@ -453,44 +149,44 @@ static bool start_thread(void) {
     pthread_condattr_t clock;
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&probe.wake, &clock);
+    pthread_cond_init(&probe->wake, &clock);
     pthread_condattr_destroy(&clock);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); // the program's signals are not for our thread
-    bool made = pthread_create(&probe.thread, NULL, settle_often, NULL) == 0;
+    bool made = pthread_create(&probe->thread, NULL, settle_often, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return made;
 }
 
 static void at_exit(void) {
-    if (!atomic_load(&probe.armed)) return;
-    pthread_mutex_lock(&probe.wake_lock);
-    probe.ending = true;
-    pthread_cond_signal(&probe.wake);
-    pthread_mutex_unlock(&probe.wake_lock);
-    pthread_join(probe.thread, NULL);
-    if (probe.blocks && plb_recording_switch(&probe.recording, false))
-        probe.window.end_ns = cupti_now_ns();
-    flush(true);
-    if (probe.blocks) close_block();
-    settle(1);
-    atomic_store(&probe.armed, false);
-    probe.spool->state = PLB_PROBE_ENDED;
-    pthread_mutex_lock(&probe.lock);
-    plb_trace_free(probe.trace);
-    probe.trace = NULL;
-    pthread_mutex_unlock(&probe.lock);
+    if (!atomic_load(&probe->armed)) return;
+    pthread_mutex_lock(&probe->wake_lock);
+    probe->ending = true;
+    pthread_cond_signal(&probe->wake);
+    pthread_mutex_unlock(&probe->wake_lock);
+    pthread_join(probe->thread, NULL);
+    if (probe->blocks && plb_recording_switch(&probe->recording, false))
+        probe->window.end_ns = plb_guest_cupti_now_ns();
+    plb_guest_flush(true);
+    if (probe->blocks) plb_guest_close_block();
+    plb_guest_settle(1);
+    atomic_store(&probe->armed, false);
+    probe->spool->state = PLB_PROBE_ENDED;
+    pthread_mutex_lock(&probe->lock);
+    plb_trace_free(probe->trace);
+    probe->trace = NULL;
+    pthread_mutex_unlock(&probe->lock);
 }
 
 static void end_counters(void) {
-    if (probe.counted->pid != (int32_t)getpid()) return; // a forked child
+    if (probe->counted->pid != (int32_t)getpid()) return; // a forked child
     plb_range_profiler_end();
-    probe.spool->state = PLB_PROBE_ENDED;
+    probe->spool->state = PLB_PROBE_ENDED;
 }
 
 // The locks may be held by threads that do not exist in the child: it never takes them.
 static void in_child(void) {
-    atomic_store(&probe.armed, false);
+    atomic_store(&probe->armed, false);
 }
 
 // The same moment on both clocks, from the closest of a few pairs of readings.
@@ -499,7 +195,7 @@ static void read_clocks(plb_spool *spool) {
     for (int i = 0; i < 10; i++) {
         uint64_t cupti_ns = 0;
         int64_t before_ns = plb_now_ns();
-        if (probe.cupti.timestamp(&cupti_ns)) return;
+        if (probe->cupti.timestamp(&cupti_ns)) return;
         int64_t after_ns = plb_now_ns();
         if (after_ns - before_ns >= spool->clock_error_ns) continue;
         spool->clock_error_ns = after_ns - before_ns;
@@ -509,56 +205,56 @@ static void read_clocks(plb_spool *spool) {
 }
 
 static plb_status begin_recording(void) {
-    const plb_probe_options *o = &probe.options;
-    int code = probe.cupti.register_callbacks(on_request, on_complete);
+    const plb_probe_options *o = &probe->options;
+    int code = probe->cupti.register_callbacks(plb_guest_request, plb_guest_complete);
     if (code)
         return plb_fail(PLB_EMISSING, "cuptiActivityRegisterCallbacks: error %d of CUPTI", code);
-    probe.recording.cupti = &probe.cupti;
-    probe.recording.all_calls = o->all_calls, probe.recording.launch_calls = o->ranges;
-    probe.recording.whole_graphs = o->whole_graphs, probe.recording.sources = o->sources;
+    probe->recording.cupti = &probe->cupti;
+    probe->recording.all_calls = o->all_calls, probe->recording.launch_calls = o->ranges;
+    probe->recording.whole_graphs = o->whole_graphs, probe->recording.sources = o->sources;
     // Threads by the system's number, as marks have it.
-    if (probe.cupti.set_thread_id_type) probe.cupti.set_thread_id_type(1);
-    PLB_TRY(plb_recording_begin(&probe.recording,
+    if (probe->cupti.set_thread_id_type) probe->cupti.set_thread_id_type(1);
+    PLB_TRY(plb_recording_begin(&probe->recording,
                                 !o->delay_ms && !o->follow_program && !o->follow_file));
-    return o->follow_program ? plb_recording_follow_program(&probe.recording) : PLB_OK;
+    return o->follow_program ? plb_recording_follow_program(&probe->recording) : PLB_OK;
 }
 
 static plb_status find_cupti(plb_cupti *out) {
-    return plb_cupti_load(probe.options.cupti[0] ? probe.options.cupti : NULL, out);
+    return plb_cupti_load(probe->options.cupti[0] ? probe->options.cupti : NULL, out);
 }
 
 // Counters instead of records: CUPTI runs kernels again for them, so times mean nothing.
 static plb_status arm_counters(void) {
-    PLB_TRY(plb_range_profiler_begin(&probe.cupti, probe.options.counters,
-                                     probe.options.follow_program, probe.counted));
+    PLB_TRY(plb_range_profiler_begin(&probe->cupti, probe->options.counters,
+                                     probe->options.follow_program, probe->counted));
     atexit(end_counters);
     return PLB_OK;
 }
 
 static plb_status arm(void) {
-    PLB_TRY(find_cupti(&probe.cupti));
-    probe.spool->cupti_version = probe.cupti.version;
-    if (probe.options.counters) return arm_counters();
-    probe.sum = plb_sum_new(probe.spool);
-    if (!probe.sum) return plb_fail(PLB_ENOMEM, "no memory for the sums");
-    if (probe.options.ranges && !(probe.ranges = plb_ranges_new(probe.spool)))
+    PLB_TRY(find_cupti(&probe->cupti));
+    probe->spool->cupti_version = probe->cupti.version;
+    if (probe->options.counters) return arm_counters();
+    probe->sum = plb_sum_new(probe->spool);
+    if (!probe->sum) return plb_fail(PLB_ENOMEM, "no memory for the sums");
+    if (probe->options.ranges && !(probe->ranges = plb_ranges_new(probe->spool)))
         return plb_fail(PLB_ENOMEM, "no memory for ranges");
-    if (probe.options.sources && !(probe.takers = plb_takers_new(probe.spool)))
+    if (probe->options.sources && !(probe->takers = plb_takers_new(probe->spool)))
         return plb_fail(PLB_ENOMEM, "no memory for who takes it");
-    probe.governed = probe.options.budget_ppm && plb_cupti_can_leave(&probe.cupti);
-    probe.leaves = alternates() && plb_cupti_can_leave(&probe.cupti);
-    probe.spool->unbudgeted = probe.options.budget_ppm && !probe.governed;
-    if (alternates() && !(probe.blocks = plb_blocks_new(probe.spool)))
+    probe->governed = probe->options.budget_ppm && plb_cupti_can_leave(&probe->cupti);
+    probe->leaves = plb_guest_alternates() && plb_cupti_can_leave(&probe->cupti);
+    probe->spool->unbudgeted = probe->options.budget_ppm && !probe->governed;
+    if (plb_guest_alternates() && !(probe->blocks = plb_blocks_new(probe->spool)))
         return plb_fail(PLB_ENOMEM, "no memory for blocks");
-    read_clocks(probe.spool);
-    probe.armed_ns = plb_now_ns();
-    probe.spool->budget_ppm = probe.options.budget_ppm;
-    probe.spool->alternates = !probe.options.cost ? 0 : probe.leaves ? 2 : 1;
-    probe.window = (plb_gap){probe.spool->begin_cupti_ns, INT64_MAX};
-    probe.spool->open_ns = probe.blocks ? probe.window.start_ns : 0;
-    plb_governor_begin(&probe.governor, (double)probe.options.budget_ppm / 1e6, probe.armed_ns,
-                       (uint64_t)probe.armed_ns ^ (uint64_t)getpid());
-    atomic_store(&probe.armed, true);
+    read_clocks(probe->spool);
+    probe->armed_ns = plb_now_ns();
+    probe->spool->budget_ppm = probe->options.budget_ppm;
+    probe->spool->alternates = !probe->options.cost ? 0 : probe->leaves ? 2 : 1;
+    probe->window = (plb_gap){probe->spool->begin_cupti_ns, INT64_MAX};
+    probe->spool->open_ns = probe->blocks ? probe->window.start_ns : 0;
+    plb_governor_begin(&probe->governor, (double)probe->options.budget_ppm / 1e6, probe->armed_ns,
+                       (uint64_t)probe->armed_ns ^ (uint64_t)getpid());
+    atomic_store(&probe->armed, true);
     PLB_TRY(begin_recording());
     if (!start_thread()) return plb_fail(PLB_ENOMEM, "no thread for the probe");
     return PLB_OK;
@@ -568,44 +264,38 @@ static plb_status arm(void) {
 PLB_API int InitializeInjection(void) {
     static atomic_bool called;
     if (atomic_exchange(&called, true)) return 1;
-    plb_probe_read_options(&probe.options);
-    if (!probe.options.folder[0]) return 1;
+    plb_probe_read_options(&probe->options);
+    if (!probe->options.folder[0]) return 1;
     plb_status status = create_files();
-    if (!probe.spool) return 1; // no room to say anything
+    if (!probe->spool) return 1; // no room to say anything
     if (!status) status = arm();
     if (status) {
-        step_aside(plb_error_text());
+        plb_guest_step_aside(plb_error_text());
         return 1;
     }
-    probe.spool->state = PLB_PROBE_ARMED;
-    if (probe.options.counters) return 1;
+    probe->spool->state = PLB_PROBE_ARMED;
+    if (probe->options.counters) return 1;
     pthread_atfork(NULL, NULL, in_child);
     atexit(at_exit);
     return 1;
 }
 
-// NVTX loads us at the program's first mark, which may be before or after its first work.
-PLB_API int InitializeInjectionNvtx2(const void *(*get_table)(uint32_t id)) {
-    static const plb_nvtx_sink sink = {on_push, on_pop, on_start, on_end};
-    return plb_nvtx_take(get_table, &sink);
-}
-
 // Whether it is in the program's way now: for who measures by how much.
 PLB_API int plb_probe_is_there(void) {
-    return atomic_load(&probe.armed) && !atomic_load(&probe.away);
+    return atomic_load(&probe->armed) && !atomic_load(&probe->away);
 }
 
 static void hand_over(void) {
-    atomic_store(&probe.recording.unwanted, true);
-    if (!take_turn()) return;
-    atomic_store(&probe.handing_over, true);
-    if (atomic_load(&probe.recording.on)) probe.window.end_ns = cupti_now_ns();
-    if (!atomic_load(&probe.away)) plb_recording_end(&probe.recording);
-    flush(true);
-    if (probe.blocks) close_block();
-    settle(1);
-    step_aside("another profiler took over CUPTI's records");
-    give_turn();
+    atomic_store(&probe->recording.unwanted, true);
+    if (!plb_guest_take_turn()) return;
+    atomic_store(&probe->handing_over, true);
+    if (atomic_load(&probe->recording.on)) probe->window.end_ns = plb_guest_cupti_now_ns();
+    if (!atomic_load(&probe->away)) plb_recording_end(&probe->recording);
+    plb_guest_flush(true);
+    if (probe->blocks) plb_guest_close_block();
+    plb_guest_settle(1);
+    plb_guest_step_aside("another profiler took over CUPTI's records");
+    plb_guest_give_turn();
 }
 
 // Another profiler wants CUPTI's records, of which there is one receiver: it shall have them. Where
@@ -613,7 +303,7 @@ static void hand_over(void) {
 // in CUPTI. What we were handed so far is counted; our sums end here.
 PLB_API int cuptiActivityRegisterCallbacks(plb_cupti_request request, plb_cupti_complete complete) {
     plb_cupti cupti;
-    if (atomic_load(&probe.armed)) hand_over();
+    if (atomic_load(&probe->armed)) hand_over();
     if (find_cupti(&cupti)) return NOT_THERE;
     return cupti.register_callbacks(request, complete);
 }
@@ -622,7 +312,7 @@ PLB_API int cuptiActivityRegisterCallbacks(plb_cupti_request request, plb_cupti_
 // hands over after both has no times (CUPTI 13.0).
 PLB_API int cuptiActivityRegisterTimestampCallback(plb_cupti_clock clock) {
     plb_cupti cupti;
-    if (atomic_load(&probe.armed)) hand_over();
+    if (atomic_load(&probe->armed)) hand_over();
     if (find_cupti(&cupti) || !cupti.register_clock) return NOT_THERE;
     return cupti.register_clock(clock);
 }

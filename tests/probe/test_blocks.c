@@ -186,7 +186,8 @@ static void where_nothing_can_be_told(void) {
     plb_spool *s = recorded(9, 4000, 16000, &r);
     plb_estimate e;
     const int row = row_of(s, "short");
-    s->blocks = 3;
+    s->blocks = 3; // as if all that is in the tables were theirs
+    s->device[0].kernels = s->block_kernels[0] + s->block_kernels[1] + s->block_kernels[2];
     CHECK(plb_estimate_of(s, &e) && !e.known && e.blocks == 3 && e.recorded_ns < e.span_ns);
     const plb_estimated k = plb_estimate_kernel(s, &e, row);
     CHECK(isnan(k.calls_half) && k.calls > 3 * (double)s->kernel[row].times.calls);
@@ -199,11 +200,30 @@ static void where_nothing_can_be_told(void) {
     plb_free(s);
 }
 
+// What is in the tables of a block that never ended stands for itself alone.
+static void an_open_block_is_not_multiplied(void) {
+    plb_spool *s = plb_alloc(sizeof *s);
+    plb_estimate e;
+    s->alternates = 2, s->blocks = 2;
+    s->window[0] = (plb_gap){1000, 2000}, s->window[1] = (plb_gap){4000, 5000};
+    s->work[0] = (plb_spool_work){1000, 2000, 500, 0};
+    s->work[1] = (plb_spool_work){4000, 5000, 500, 0};
+    s->block_kernels[0] = s->block_kernels[1] = 100;
+    s->device[0].kernels = s->kernel[0].times.calls = 250;
+    s->kernel[0].times.total_ns = 2500;
+    CHECK(plb_estimate_of(s, &e) && !e.known && e.span_ns == 4000 && e.recorded_ns == 2000);
+    const plb_estimated k = plb_estimate_kernel(s, &e, 0);
+    CHECK_NEAR(k.calls, 2 * 200 + 50, 1e-9);
+    CHECK_NEAR(k.ns, 2 * 2000 + 500, 1e-9);
+    plb_free(s);
+}
+
 static const check_test tests[] = {
     {"the whole from a fifth", the_whole_from_a_fifth},
     {"the interval holds as often as it says", the_interval_holds_as_often_as_it_says},
     {"by time where numbers do not tell", by_time_where_numbers_do_not_tell},
     {"the first block may stand apart", the_first_block_may_stand_apart},
+    {"an open block is not multiplied", an_open_block_is_not_multiplied},
     {"where nothing can be told", where_nothing_can_be_told},
 };
 CHECK_MAIN(tests)
