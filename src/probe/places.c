@@ -15,6 +15,7 @@
 enum {
     PROCESSES = 4096, // at once
     FILES = 4096,
+    NAME_BYTES = 16, // of a program, as the kernel keeps it
     SPOTS = 1 << 16, // places that were met, a power of two: a hash table
     TRIES = 64,
 };
@@ -32,9 +33,17 @@ typedef struct mappings {
 } mappings;
 
 typedef struct process {
-    uint32_t pid, name; // name: a file's number, though it is none
-    mappings *maps;     // NULL: none known
+    uint32_t pid;
+    char name[NAME_BYTES]; // "": not known
+    mappings *maps;        // NULL: none known
 } process;
+
+// Of programs that are in chains of calls: those that were only renamed take no room.
+typedef struct names {
+    plb_map *index;
+    char (*text)[NAME_BYTES];
+    uint32_t count, room;
+} names;
 
 typedef struct spot {
     plb_place place;
@@ -49,13 +58,15 @@ typedef struct moment {
 } moment;
 
 enum { FILE_UNKNOWN, FILE_KERNEL, FILE_FIRST };
+enum { NAME_UNKNOWN, NAME_FIRST };
 
 struct plb_places {
     process process[PROCESSES];
     int processes;
     char *path[FILES];
     uint32_t files;
-    plb_map *index;   // of paths
+    plb_map *index; // of paths
+    names names;
     int64_t unplaced; // samples for which there was no spot left
     spot spot[SPOTS];
     int moments; // of the first samples
@@ -66,9 +77,11 @@ plb_places *plb_places_new(void) {
     plb_places *p = plb_alloc(sizeof *p);
     if (!p) return NULL;
     p->files = FILE_FIRST;
+    p->names.count = NAME_FIRST;
     p->index = plb_map_new();
-    if (p->index) return p;
-    plb_free(p);
+    p->names.index = plb_map_new();
+    if (p->index && p->names.index) return p;
+    plb_places_free(p);
     return NULL;
 }
 
@@ -83,6 +96,8 @@ void plb_places_free(plb_places *p) {
     for (int i = 0; i < p->processes; i++) drop(p->process[i].maps);
     for (uint32_t i = FILE_FIRST; i < p->files; i++) plb_free(p->path[i]);
     plb_map_free(p->index);
+    plb_map_free(p->names.index);
+    plb_free(p->names.text);
     plb_free(p);
 }
 
@@ -163,7 +178,7 @@ void plb_places_fork(plb_places *p, uint32_t pid, uint32_t parent) {
     if (!one || one == old) return;
     drop(one->maps);
     one->maps = old ? old->maps : NULL;
-    one->name = old ? old->name : FILE_UNKNOWN;
+    snprintf(one->name, sizeof one->name, "%s", old ? old->name : "");
     if (one->maps) one->maps->users++;
 }
 
@@ -176,7 +191,7 @@ void plb_places_exec(plb_places *p, uint32_t pid) {
 
 void plb_places_rename(plb_places *p, uint32_t pid, const char *name) {
     process *one = find_or_add(p, pid);
-    if (one) one->name = file_of(p, name);
+    if (one) snprintf(one->name, sizeof one->name, "%s", name);
 }
 
 void plb_places_exit(plb_places *p, uint32_t pid) {
@@ -220,9 +235,24 @@ plb_place plb_places_in_kernel(void) {
     return (plb_place){FILE_KERNEL, 0};
 }
 
-plb_place plb_places_program(const plb_places *p, uint32_t pid) {
+static uint32_t number_of(names *n, const char *name) {
+    const int64_t known = plb_map_get(n->index, name, -1);
+    if (known >= 0) return (uint32_t)known;
+    if (n->count >= n->room) {
+        const uint32_t room = 2 * n->room + 64;
+        void *more = plb_realloc_array(n->text, room, sizeof *n->text);
+        if (!more) return NAME_UNKNOWN;
+        n->text = more, n->room = room;
+    }
+    if (plb_map_set(n->index, name, n->count)) return NAME_UNKNOWN;
+    memcpy(n->text[n->count], name, strlen(name) + 1);
+    return n->count++;
+}
+
+plb_place plb_places_program(plb_places *p, uint32_t pid) {
     const process *one = find(p, pid);
-    return (plb_place){one ? one->name : FILE_UNKNOWN, PLB_PLACE_PROGRAM};
+    const uint32_t name = one && one->name[0] ? number_of(&p->names, one->name) : NAME_UNKNOWN;
+    return (plb_place){name, PLB_PLACE_PROGRAM};
 }
 
 void plb_places_sample(plb_places *p, uint32_t pid, uint64_t address, int64_t at_ns) {
@@ -234,10 +264,12 @@ void plb_places_sample_kernel(plb_places *p, uint32_t pid, int64_t at_ns) {
 }
 
 // ---------------------------------------------------------------------------- functions
-static const char *module_of(const plb_places *p, uint64_t file) {
-    if (file == FILE_UNKNOWN) return "[unknown]";
-    if (file == FILE_KERNEL) return "[kernel]";
-    const char *path = p->path[file], *slash = strrchr(path, '/');
+static const char *module_of(const plb_places *p, plb_place at) {
+    const bool is_program = at.offset == PLB_PLACE_PROGRAM;
+    if (at.file == (is_program ? (uint64_t)NAME_UNKNOWN : FILE_UNKNOWN)) return "[unknown]";
+    if (is_program) return p->names.text[at.file];
+    if (at.file == FILE_KERNEL) return "[kernel]";
+    const char *path = p->path[at.file], *slash = strrchr(path, '/');
     if (strncmp(path, "//anon", 6) == 0) return "[made at run time]";
     return slash && slash[1] ? slash + 1 : path;
 }
@@ -267,15 +299,16 @@ static plb_elf_symbols *symbols_of(const plb_places *p, uint64_t file) {
 
 void plb_place_name(plb_place_namer *n, plb_place at, plb_sampled_function *out) {
     const char *mangled = NULL;
-    if (n->file != at.file) {
+    const bool is_program = at.offset == PLB_PLACE_PROGRAM; // its number is no file's
+    if (n->file != at.file && !is_program) {
         plb_elf_symbols_free(n->symbols);
         n->symbols = symbols_of(n->places, at.file);
         n->file = at.file;
     }
-    if (n->symbols) mangled = plb_elf_symbols_at(n->symbols, at.offset);
+    if (n->symbols && !is_program) mangled = plb_elf_symbols_at(n->symbols, at.offset);
     out->name[0] = '\0';
     if (mangled) plb_kernel_demangle(mangled, out->name, sizeof out->name);
-    snprintf(out->module, sizeof out->module, "%s", module_of(n->places, at.file));
+    snprintf(out->module, sizeof out->module, "%s", module_of(n->places, at));
 }
 
 void plb_place_namer_end(plb_place_namer *n) {

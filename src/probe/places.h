@@ -10,7 +10,7 @@
 
 typedef struct plb_places plb_places;
 
-// A byte of a file, by a number that only these places know.
+// A byte of a file, or a program, by a number that only these places know.
 typedef struct plb_place {
     uint64_t file, offset;
 } plb_place;
@@ -32,9 +32,10 @@ void plb_places_sample_kernel(plb_places *places, uint32_t pid, int64_t at_ns);
 
 plb_place plb_places_at(const plb_places *places, uint32_t pid, uint64_t address);
 plb_place plb_places_in_kernel(void);
-// Not a function: what stands for the program that called all the others, at this offset.
+// Not a function: what stands for the program that called all the others, at this offset, under a
+// number of its own.
 #define PLB_PLACE_PROGRAM UINT64_MAX
-plb_place plb_places_program(const plb_places *places, uint32_t pid);
+plb_place plb_places_program(plb_places *places, uint32_t pid);
 
 // Names places one after the other, those of one file best in a row: its symbols stay open. Begins
 // with {.places = …}; plb_place_namer_end closes them.

@@ -72,6 +72,25 @@ static void test_programs(void) {
     check_text(folded(), "child;[unknown] 1\nparent;[library.so] 1\n");
 }
 
+// More names than there is room for files; only of those that were met any is kept.
+static void test_many_names(void) {
+    enum { MANY = 5000 };
+    char name[16];
+    begin("first");
+    note(PID, (uint64_t[]){0x1004, 0});
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "n%d", i);
+        plb_places_rename(places, PID, name);
+        if (i % 2) note(PID, (uint64_t[]){0x1004, 0});
+    }
+    plb_places_map(places, PID, 0x3000, 0x1000, 0, "/no/such/later.so");
+    note(PID, (uint64_t[]){0x3004, 0});
+    char *text = folded();
+    CHECK(text && strstr(text, "\nn4999;[later.so] 1\n") && strncmp(text, "first;[", 7) == 0);
+    CHECK(text && strstr(text, "\nn4997;[library.so] 1\n") && !strstr(text, "unknown"));
+    free(text);
+}
+
 static void test_more_than_fit(void) {
     enum { MANY = 40000 };
     int64_t samples = 0;
@@ -92,6 +111,7 @@ static void test_more_than_fit(void) {
 static const check_test tests[] = {
     {"functions without names are their modules", test_modules},
     {"chains end with the program", test_programs},
+    {"names of programs take no file's room", test_many_names},
     {"chains beyond the room are counted", test_more_than_fit},
 };
 CHECK_MAIN(tests)

@@ -80,6 +80,19 @@ def test_after_exec():
     check_shares(profile(BUSY, "exec"))
 
 
+def test_after_many_names():
+    """A program that calls itself by thousands of names is still found in its files."""
+    need_samples()
+    names = ("i=0; while [ $i -lt 4200 ]; do i=$((i+1)); echo n$i > /proc/$$/comm; done; "
+             'exec "$0" light')
+    with tempfile.TemporaryDirectory() as folder:
+        for more in [], ["--folded", folder + "/calls"]:
+            cpu = profile("sh", "-c", names, BUSY, flags=["--functions", "2", *more])
+            unknown = sum(f["share"] for f in cpu["sampled"]["functions"]
+                          if f["module"] == "[unknown]")
+            assert shares(cpu).get("light", 0) > .2 and unknown < .1, cpu
+
+
 def test_in_the_longest_gap():
     """While the device waits, the program is in one function."""
     need_samples()
