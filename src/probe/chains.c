@@ -105,16 +105,20 @@ static plb_status name_all(const plb_chains *c, const plb_places *places, names 
         if (n->count && by_place(&n->place[n->count - 1], &n->place[i]) == 0) continue;
         plb_place_name(&namer, n->place[i], &f);
         n->place[n->count] = n->place[i];
-        n->name[n->count++] = word_of(n->arena, &f, n->place[i].offset == PLB_PLACE_PROGRAM);
+        const char *word = word_of(n->arena, &f, n->place[i].offset == PLB_PLACE_PROGRAM);
+        if (word)
+            n->name[n->count++] = word;
+        else
+            namer.failed = true;
     }
+    const bool failed = namer.failed;
     plb_place_namer_end(&namer);
-    return PLB_OK;
+    return failed ? plb_fail(PLB_ENOMEM, "no memory for names of functions") : PLB_OK;
 }
 
 static const char *name_of(const names *n, const plb_place *place) {
     const plb_place *found = bsearch(place, n->place, n->count, sizeof *place, by_place);
-    const char *name = found ? n->name[found - n->place] : NULL;
-    return name ? name : "[unknown]";
+    return n->name[found - n->place];
 }
 
 static int by_text(const void *left, const void *right) {

@@ -288,23 +288,19 @@ static int by_samples(const void *left, const void *right) {
 }
 
 // Only of plain files: to open a device may set it going.
-static plb_elf_symbols *symbols_of(const plb_places *p, uint64_t file) {
+static void open_symbols(plb_place_namer *n, uint64_t file) {
+    const char *path = file < FILE_FIRST ? "" : n->places->path[file];
     struct stat about;
-    plb_elf_symbols *symbols = NULL;
-    if (file < FILE_FIRST || p->path[file][0] != '/' || stat(p->path[file], &about) ||
-        !S_ISREG(about.st_mode) || plb_elf_symbols_open(p->path[file], &symbols))
-        return NULL;
-    return symbols;
+    plb_elf_symbols_free(n->symbols);
+    n->symbols = NULL, n->file = file;
+    if (path[0] != '/' || stat(path, &about) || !S_ISREG(about.st_mode)) return;
+    if (plb_elf_symbols_open(path, &n->symbols) == PLB_ENOMEM) n->failed = true;
 }
 
 void plb_place_name(plb_place_namer *n, plb_place at, plb_sampled_function *out) {
     const char *mangled = NULL;
     const bool is_program = at.offset == PLB_PLACE_PROGRAM; // its number is no file's
-    if (n->file != at.file && !is_program) {
-        plb_elf_symbols_free(n->symbols);
-        n->symbols = symbols_of(n->places, at.file);
-        n->file = at.file;
-    }
+    if (n->file != at.file && !is_program) open_symbols(n, at.file);
     if (n->symbols && !is_program) mangled = plb_elf_symbols_at(n->symbols, at.offset);
     out->name[0] = '\0';
     if (mangled) plb_kernel_demangle(mangled, out->name, sizeof out->name);

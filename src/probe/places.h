@@ -43,6 +43,7 @@ typedef struct plb_place_namer {
     const plb_places *places;
     plb_elf_symbols *symbols;
     uint64_t file; // whose they are; 0: none were opened
+    bool failed;   // there was no memory for a file's: its functions have no names
 } plb_place_namer;
 
 // Name and module of `out`.

@@ -8,6 +8,7 @@
 
 #include "base/core/status.h"
 #include "check.h"
+#include "faults.h"
 #include "probe/chains.h"
 
 enum { PID = 7, FAR = 9 };
@@ -91,6 +92,40 @@ static void test_many_names(void) {
     free(text);
 }
 
+static plb_status fold_into(void *text) {
+    plb_strbuf_free(text);
+    return plb_chains_fold(chains, places, text);
+}
+
+// Where this program's file holds the place of `address`.
+static uint64_t offset_of(uintptr_t address) {
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    uint64_t begin, end, offset, found = 0;
+    while (maps && fgets(line, sizeof line, maps))
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64, &begin, &end, &offset) == 3 &&
+            address >= begin && address < end)
+            found = address - begin + offset;
+    if (maps) fclose(maps);
+    return found;
+}
+
+// A file of chains is whole, with every name, or it is not written.
+static void test_out_of_memory(void) {
+    plb_strbuf text = {0};
+    begin("pro");
+    plb_places_map(places, PID, 0x10000000, 0x8000000, 0, "/proc/self/exe");
+    const uint64_t here = 0x10000000 + offset_of((uintptr_t)test_out_of_memory);
+    note(PID, (uint64_t[]){0x1004, here, 0});
+    note(PID, (uint64_t[]){0x2008, here, 0});
+    CHECK(fault_every_allocation(fold_into, &text) > 8);
+    CHECK_SAY(text.text && strcmp(text.text, "pro;test_out_of_memory;[library.so] 1\n"
+                                             "pro;test_out_of_memory;[made at run time] 1\n") == 0,
+              "%s", text.text ? text.text : "nothing");
+    plb_strbuf_free(&text);
+    free(folded());
+}
+
 static void test_more_than_fit(void) {
     enum { MANY = 40000 };
     int64_t samples = 0;
@@ -112,6 +147,7 @@ static const check_test tests[] = {
     {"functions without names are their modules", test_modules},
     {"chains end with the program", test_programs},
     {"names of programs take no file's room", test_many_names},
+    {"without memory there is no text", test_out_of_memory},
     {"chains beyond the room are counted", test_more_than_fit},
 };
 CHECK_MAIN(tests)
