@@ -103,22 +103,31 @@ static void sample_threads(plb_command_result *out, pid_t pid) {
     closedir(folder);
 }
 
+static int wait_signal(const sigset_t *signals, int64_t most_ns) {
+    const int64_t ns = most_ns > 0 ? most_ns : 0;
+    const struct timespec wait = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    return sigtimedwait(signals, NULL, &wait);
+}
+
 // Until the program ends. SIGCHLD, SIGTERM and SIGHUP are blocked and taken here.
 static void watch(const plb_command_options *o, pid_t pid, const sigset_t *signals, int *status,
                   plb_cards *cards, plb_sampler *sampler, plb_rapl *rapl, plb_command_result *out) {
-    const struct timespec interval = {.tv_sec = o->sample_ms / 1000,
-                                      .tv_nsec = o->sample_ms % 1000 * 1000000};
-    for (;;) {
+    const int64_t room_ns = plb_sampler_room_ns(sampler);
+    for (int64_t look_ns = plb_now_ns();;) { // when to look at threads and cards again
         siginfo_t info = {0};
         if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid) {
             sample_threads(out, pid); // a zombie's threads are gone, but its first one tells
             break;
         }
-        sample_threads(out, pid);
-        plb_cards_sample(cards);
-        plb_rapl_sample(rapl);
+        if (plb_now_ns() >= look_ns) {
+            sample_threads(out, pid);
+            plb_cards_sample(cards);
+            plb_rapl_sample(rapl);
+            look_ns = plb_now_ns() + o->sample_ms * 1000000;
+        }
         plb_sampler_drain(sampler);
-        int got = sigtimedwait(signals, NULL, &interval);
+        const int64_t rest_ns = look_ns - plb_now_ns();
+        const int got = wait_signal(signals, rest_ns < room_ns ? rest_ns : room_ns);
         if (got == SIGTERM || got == SIGHUP) kill(pid, got);
     }
     while (wait4(pid, status, 0, &out->use) < 0 && errno == EINTR) continue;

@@ -16,7 +16,10 @@
 #include "probe/places.h"
 
 enum {
-    RING_PAGES = 64, // of data, a power of two: 256 KiB a processor, seconds of samples
+    // Of data, a power of two. A sample every millisecond fills the first in 6 s, the second, where
+    // each comes with the longest chain of calls, in 2.
+    RING_PAGES = 64,
+    RING_PAGES_CALLS = 512,
     RING_PAGES_LEAST = 4,
 };
 
@@ -76,15 +79,35 @@ static int open_on(const plb_sampler *s, pid_t pid, int processor, bool kernel_t
     return (int)syscall(SYS_perf_event_open, &attr, pid, processor, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-static bool map_ring(ring *r) {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    for (size_t pages = RING_PAGES; pages >= RING_PAGES_LEAST; pages /= 4) {
-        void *at = mmap(NULL, (pages + 1) * page, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
-        if (at == MAP_FAILED) continue;
-        r->page = at, r->bytes = pages * page;
-        return true;
+static void unmap_rings(plb_sampler *s) {
+    for (int i = 0; i < s->rings; i++) {
+        ring *r = &s->ring[i];
+        if (r->page) munmap(r->page, r->bytes + (size_t)sysconf(_SC_PAGESIZE));
+        r->page = NULL;
     }
-    return false;
+}
+
+static bool map_rings(plb_sampler *s, size_t pages) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    for (int i = 0; i < s->rings; i++) {
+        ring *r = &s->ring[i];
+        void *at = mmap(NULL, (pages + 1) * page, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
+        if (at == MAP_FAILED) {
+            const int error = errno;
+            unmap_rings(s);
+            errno = error;
+            return false;
+        }
+        r->page = at, r->bytes = pages * page;
+    }
+    return true;
+}
+
+// All of one size: what the system lets us lock would else be used up by the first.
+static bool map_all(plb_sampler *s) {
+    size_t pages = s->chains ? RING_PAGES_CALLS : RING_PAGES;
+    while (pages >= RING_PAGES_LEAST && !map_rings(s, pages)) pages /= 4;
+    return pages >= RING_PAGES_LEAST;
 }
 
 static void tell_refusal(plb_sampler *s, int error) {
@@ -105,23 +128,23 @@ static bool open_rings(plb_sampler *s, pid_t pid, bool kernel_too) {
         ring *r = &s->ring[s->rings];
         r->fd = open_on(s, pid, i, kernel_too);
         if (r->fd < 0 && errno == ENODEV) continue;
-        if (r->fd >= 0) s->rings++;
-        if (r->fd < 0 || !map_ring(r)) {
+        if (r->fd < 0) {
             tell_refusal(s, errno);
             return false;
         }
+        s->rings++;
     }
     s->kernel_too = kernel_too;
-    if (!s->rings) tell_refusal(s, s->ring ? ENOENT : ENOMEM);
-    return s->rings > 0;
+    if (!s->rings || !map_all(s)) {
+        tell_refusal(s, s->rings ? errno : s->ring ? ENOENT : ENOMEM);
+        return false;
+    }
+    return true;
 }
 
 static void close_rings(plb_sampler *s) {
-    for (int i = 0; i < s->rings; i++) {
-        ring *r = &s->ring[i];
-        if (r->page) munmap(r->page, r->bytes + (size_t)sysconf(_SC_PAGESIZE));
-        close(r->fd);
-    }
+    unmap_rings(s);
+    for (int i = 0; i < s->rings; i++) close(s->ring[i].fd);
     plb_free(s->ring);
     s->ring = NULL, s->rings = 0;
 }
@@ -145,6 +168,14 @@ plb_sampler *plb_sampler_open(pid_t pid, int period_ms, bool calls) {
             close_rings(s);
     }
     return s;
+}
+
+int64_t plb_sampler_room_ns(const plb_sampler *s) {
+    // Its head, address and stamp; of a chain its length and marks between its parts, too.
+    size_t note_bytes = sizeof(struct perf_event_header) + sizeof(uint64_t) + sizeof(stamp);
+    if (!s || !s->rings) return INT64_MAX;
+    if (s->chains) note_bytes += (PLB_CHAIN_DEPTH + 3) * sizeof(uint64_t);
+    return (int64_t)(s->ring[0].bytes / 2 / note_bytes) * s->period_ns;
 }
 
 // ---------------------------------------------------------------------------- a batch of notes

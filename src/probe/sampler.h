@@ -57,10 +57,12 @@ typedef struct plb_sampler plb_sampler;
 // Begins with the program that `pid`, which waits, is about to become; a sample is after every
 // `period_ms` of processor time, 1 to 1000; with `calls` who called whom is noted, too. Never
 // fails: what keeps it from sampling is the reason that plb_sampler_close tells. NULL when out of
-// memory, which the other two take.
+// memory, which the others take.
 plb_sampler *plb_sampler_open(pid_t pid, int period_ms, bool calls);
-// Takes what the kernel has noted so far; it has room for some seconds.
+// Takes what the kernel has noted so far.
 void plb_sampler_drain(plb_sampler *sampler);
+// After how long at most to drain again, or samples may be lost: half the kernel's room for them.
+int64_t plb_sampler_room_ns(const plb_sampler *sampler);
 // The last of it, as functions, and the end of the sampler; `out` NULL: only its end. To `folded`,
 // if that is given and calls were noted, as plb_chains_fold has it.
 void plb_sampler_close(plb_sampler *sampler, plb_sampled *out, plb_strbuf *folded);

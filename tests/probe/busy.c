@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program whose functions take known shares of the processor's time: heavy() 300 ms, light() 100.
 // As its one word says, both in turn, light() in a child, in a thread, or after becoming another
-// program.
+// program; or light() alone, or heavy() below a hundred calls.
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -28,6 +28,16 @@ static int64_t used_ms(void) {
 BUSY(heavy, 300)
 BUSY(light, 100)
 
+static void deep(int calls);
+static void (*volatile deeper)(int) = deep; // or the compiler would make several calls one
+
+static void deep(int calls) {
+    if (calls > 0)
+        deeper(calls - 1);
+    else
+        heavy();
+}
+
 static void *in_thread(void *unused) {
     light();
     return unused;
@@ -37,6 +47,7 @@ int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "both";
     pthread_t thread;
     if (strcmp(what, "light") == 0) return light(), 0;
+    if (strcmp(what, "deep") == 0) return deeper(100), deeper(100), 0;
     if (strcmp(what, "thread") == 0 && pthread_create(&thread, NULL, in_thread, NULL)) return 1;
     if (strcmp(what, "fork") == 0 && fork() == 0) return light(), 0;
     heavy();

@@ -140,6 +140,17 @@ def test_who_called():
     assert abs(share_of(of, "main;light") - .25) < .08, of
 
 
+def test_deep_calls_are_not_lost():
+    """They are taken as often as they need it, however seldom threads are looked at."""
+    need_samples()
+    with tempfile.TemporaryDirectory() as folder:
+        flags = ["--functions", "1", "--folded", folder + "/calls", "--sample", "60000"]
+        sampled = profile(BUSY, "deep", flags=flags)["sampled"]
+        calls = open(folder + "/calls").read()
+    assert sampled["lost"] == 0 and sampled["samples"] > 400, sampled
+    assert "main" + 101 * ";deep" + ";heavy " in calls, calls
+
+
 def test_calls_need_samples():
     done = subprocess.run([PLUMB, "profile", "--functions", "0", "--folded", "x", "--", "true"],
                           capture_output=True, text=True, check=False)
@@ -188,4 +199,5 @@ def test_refused():
 
 if __name__ == "__main__":
     sys.exit(run(globals(), timed=(test_one_after_the_other, test_in_a_thread, test_in_a_child,
-                                   test_after_exec, test_in_the_longest_gap, test_who_called)))
+                                   test_after_exec, test_in_the_longest_gap, test_who_called,
+                                   test_deep_calls_are_not_lost)))
