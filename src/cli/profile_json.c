@@ -353,6 +353,7 @@ static void json_functions(const plb_sampled *s, plb_json *json) {
     plb_json_double(json, "period_ms", plb_profile_ms(s->period_ns));
     plb_json_int(json, "lost", s->lost);
     plb_json_int(json, "in_no_row", s->others);
+    plb_json_int(json, "in_other_chains", s->in_other_chains);
     plb_json_bool(json, "kernel_too", s->kernel_too);
     plb_json_string(json, "reason", s->reason[0] ? s->reason : NULL);
     plb_json_begin_array(json, "functions");

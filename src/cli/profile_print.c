@@ -337,6 +337,9 @@ static void print_functions(const plb_sampled *s, const plb_command_result *c, i
     if (rows < s->functions || s->others)
         plb_print("  %8s %d more functions: --top 0 shows %s\n", "", s->functions - rows,
                   s->others ? "those with most" : "all");
+    if (s->in_other_chains)
+        plb_print("  %" PRId64 " samples are in chains of calls for which there was no room\n",
+                  s->in_other_chains);
     if (s->lost) plb_print("  %" PRId64 " samples were lost\n", s->lost);
 }
 

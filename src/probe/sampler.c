@@ -46,7 +46,7 @@ struct plb_sampler {
     size_t batch_bytes, batch_room, notes, note_room;
     int64_t lost, period_ns;
     bool kernel_too;
-    char reason[160];
+    char reason[PLB_SAMPLED_REASON_BYTES];
 };
 
 // What stands at the end of every note but a sample, which has the same three in front.
@@ -153,9 +153,9 @@ plb_sampler *plb_sampler_open(pid_t pid, int period_ms, bool calls) {
     plb_sampler *s = plb_alloc(sizeof *s);
     if (!s) return NULL;
     // A little more, since many a program keeps the beat of milliseconds.
-    *s = (plb_sampler){.period_ns = period_ms * INT64_C(1000000) + 3000,
-                       .places = plb_places_new(),
-                       .chains = calls ? plb_chains_new() : NULL};
+    *s =
+        (plb_sampler){.period_ns = period_ms * INT64_C(1000000) + 3000, .places = plb_places_new()};
+    if (s->places && calls) s->chains = plb_chains_new(s->places);
     if (!s->places || (calls && !s->chains)) {
         plb_sampler_close(s, NULL, NULL);
         return NULL;
@@ -340,8 +340,10 @@ void plb_sampler_close(plb_sampler *s, plb_sampled *out, plb_strbuf *folded) {
     if (out) {
         plb_sampler_drain(s);
         plb_places_functions(s->places, out);
-        if (folded && s->chains && plb_chains_fold(s->chains, s->places, folded))
-            folded->failed = true;
+        if (folded && s->chains) {
+            if (plb_chains_fold(s->chains, folded)) folded->failed = true;
+            out->in_other_chains = plb_chains_beyond(s->chains);
+        }
         out->lost = s->lost, out->kernel_too = s->kernel_too;
         snprintf(out->reason, sizeof out->reason, "%s", s->reason);
     }
@@ -359,7 +361,7 @@ size_t plb_sampled_bytes(const plb_sampled *s) {
 
 void plb_sampled_mend(plb_sampled *s) {
     const int32_t most = PLB_SAMPLED_FUNCTIONS;
-    int64_t *const counts[] = {&s->samples, &s->lost, &s->others};
+    int64_t *const counts[] = {&s->samples, &s->lost, &s->others, &s->in_other_chains};
     if (s->period_ns < 0 || s->period_ns >= INT64_C(1) << 40) s->period_ns = 0;
     // As many as have a time that can be told in nanoseconds.
     const int64_t samples_most = (INT64_C(1) << 62) / (s->period_ns + 1);

@@ -16,6 +16,7 @@
 
 enum {
     PLB_SAMPLED_FUNCTIONS = 256,
+    PLB_SAMPLED_REASON_BYTES = 152,
     PLB_SAMPLED_MOMENTS = 1 << 15, // at 10 ms five minutes of a processor
 };
 
@@ -40,7 +41,9 @@ typedef struct plb_sampled {
     int64_t period_ns;
     int32_t functions;
     int32_t kernel_too; // 0: only the program's own code could be sampled, not the kernel's for it
-    char reason[160];   // why there are none, and how to allow it; or ""
+    char reason[PLB_SAMPLED_REASON_BYTES]; // why there are none, and how to allow it; or ""
+    int64_t in_other_chains; // of `samples`: calls for which there was no room. Older versions kept
+                             // the last bytes of a longer reason here: zeros
     plb_sampled_function function[PLB_SAMPLED_FUNCTIONS]; // the most samples first
     // From here on: zeros in what older versions kept. Of the first samples.
     int64_t moments;

@@ -11,13 +11,13 @@
 #include "faults.h"
 #include "probe/chains.h"
 
-enum { PID = 7, FAR = 9 };
+enum { PID = 7, FAR = 9, HERE = 0x10000000 };
 
 static plb_places *places;
 static plb_chains *chains;
 
 static void begin(const char *name) {
-    places = plb_places_new(), chains = plb_chains_new();
+    places = plb_places_new(), chains = plb_chains_new(places);
     plb_places_rename(places, PID, name);
     plb_places_map(places, PID, 0x1000, 0x1000, 0, "/no/such/library.so");
     plb_places_map(places, PID, 0x2000, 0x1000, 0, "//anon");
@@ -37,7 +37,7 @@ static void note(uint32_t pid, const uint64_t *address) {
 
 static char *folded(void) {
     plb_strbuf text = {0};
-    CHECK(!plb_chains_fold(chains, places, &text));
+    CHECK(!plb_chains_fold(chains, &text));
     plb_chains_free(chains);
     plb_places_free(places);
     return text.text;
@@ -92,9 +92,15 @@ static void test_many_names(void) {
     free(text);
 }
 
-static plb_status fold_into(void *text) {
+static plb_status note_and_fold(void *text) {
     plb_strbuf_free(text);
-    return plb_chains_fold(chains, places, text);
+    chains = plb_chains_new(places);
+    if (!chains) return PLB_ENOMEM;
+    note(PID, (uint64_t[]){0x1004, HERE, 0});
+    note(PID, (uint64_t[]){0x2008, HERE, 0});
+    const plb_status status = plb_chains_fold(chains, text);
+    plb_chains_free(chains);
+    return status;
 }
 
 // Where this program's file holds the place of `address`.
@@ -114,33 +120,82 @@ static uint64_t offset_of(uintptr_t address) {
 static void test_out_of_memory(void) {
     plb_strbuf text = {0};
     begin("pro");
-    plb_places_map(places, PID, 0x10000000, 0x8000000, 0, "/proc/self/exe");
-    const uint64_t here = 0x10000000 + offset_of((uintptr_t)test_out_of_memory);
-    note(PID, (uint64_t[]){0x1004, here, 0});
-    note(PID, (uint64_t[]){0x2008, here, 0});
-    CHECK(fault_every_allocation(fold_into, &text) > 8);
+    plb_chains_free(chains);
+    plb_places_map(places, PID, HERE, 0x1000, offset_of((uintptr_t)test_out_of_memory),
+                   "/proc/self/exe");
+    plb_places_program(places, PID); // has its number
+    CHECK(fault_every_allocation(note_and_fold, &text) > 20);
     CHECK_SAY(text.text && strcmp(text.text, "pro;test_out_of_memory;[library.so] 1\n"
                                              "pro;test_out_of_memory;[made at run time] 1\n") == 0,
               "%s", text.text ? text.text : "nothing");
     plb_strbuf_free(&text);
-    free(folded());
+    plb_places_free(places);
 }
 
-static void test_more_than_fit(void) {
-    enum { MANY = 40000 };
-    int64_t samples = 0;
+// Many times what is noted before places become functions; they are the same two.
+static void test_many_places(void) {
+    enum { MANY = 1000000 };
     begin("many");
     for (uint64_t i = 0; i < MANY; i++)
-        note(PID, (uint64_t[]){0x1000 + i % 256, 0x1000 + i / 256, 0});
-    char *text = folded(), *rest = strstr(text, "[other chains] ");
-    CHECK(rest && strncmp(text, "[other chains] ", 15) != 0);
+        note(PID, (uint64_t[]){0x1000 + i % 1000, 0x1000 + i / 1000, 0x2000, 0});
+    note(PID, (uint64_t[]){0x2000, 0});
+    check_text(folded(), "many;[made at run time] 1\n"
+                         "many;[made at run time];[library.so];[library.so] 1000000\n");
+}
+
+static int64_t samples_in(const char *text) {
+    int64_t samples = 0;
     for (const char *line = text; line && *line; line = strchr(line, '\n') + 1) {
         const char *end = strchr(line, '\n');
         while (end > line && end[-1] != ' ') end--;
         samples += atoll(end);
     }
-    CHECK_SAY(samples == MANY, "%lld", (long long)samples);
-    free(text);
+    return samples;
+}
+
+static void test_more_than_fit(void) {
+    enum { FILES = 600, MANY = FILES * FILES };
+    static plb_place in[FILES];
+    char path[32], last[64];
+    begin("many");
+    for (uint64_t i = 0; i < FILES; i++) {
+        snprintf(path, sizeof path, "/no/such/%d.so", (int)i);
+        plb_places_map(places, FAR, 0x1000 * (i + 1), 0x1000, 0, path);
+        in[i] = plb_places_at(places, FAR, 0x1000 * (i + 1));
+    }
+    const plb_place program = plb_places_program(places, PID);
+    for (int i = 0; i < MANY; i++)
+        plb_chains_note(chains, (plb_place[]){in[i % FILES], in[i / FILES], program}, 3);
+    plb_chains_note(chains, (plb_place[]){in[7], in[0], program}, 3); // one that has room
+    plb_strbuf text = {0};
+    CHECK(!plb_chains_fold(chains, &text) && plb_chains_beyond(chains) == MANY - PLB_CHAINS);
+    snprintf(last, sizeof last, "\n[other chains] %d\n", MANY - PLB_CHAINS);
+    const char *end = text.text ? strstr(text.text, last) : NULL;
+    CHECK(end && !end[strlen(last)] && samples_in(text.text) == MANY + 1);
+    CHECK(text.text && strstr(text.text, "\nmany;[0.so];[7.so] 2\n"));
+    plb_strbuf_free(&text);
+    free(folded());
+}
+
+// That of whole lines, where what ends a word is a ';'.
+static void test_order(void) {
+    static const char *const names[] = {"a<", "a", "a!"};
+    begin("b");
+    for (int i = 0; i < 3; i++) {
+        plb_places_rename(places, PID, names[i]);
+        note(PID, (uint64_t[]){0x2000, 0x1000, 0});
+        note(PID, (uint64_t[]){0x1000, 0});
+        note(PID, (uint64_t[]){0});
+    }
+    check_text(folded(), "a 1\n"
+                         "a! 1\n"
+                         "a!;[library.so] 1\n"
+                         "a!;[library.so];[made at run time] 1\n"
+                         "a;[library.so] 1\n"
+                         "a;[library.so];[made at run time] 1\n"
+                         "a< 1\n"
+                         "a<;[library.so] 1\n"
+                         "a<;[library.so];[made at run time] 1\n");
 }
 
 static const check_test tests[] = {
@@ -148,6 +203,8 @@ static const check_test tests[] = {
     {"chains end with the program", test_programs},
     {"names of programs take no file's room", test_many_names},
     {"without memory there is no text", test_out_of_memory},
+    {"however many places, functions are what counts", test_many_places},
     {"chains beyond the room are counted", test_more_than_fit},
+    {"lines are in the alphabet's order", test_order},
 };
 CHECK_MAIN(tests)

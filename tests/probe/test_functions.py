@@ -176,6 +176,26 @@ def test_kept_and_told_again():
         assert json.loads(told.stdout)["cpu"] == cpu
 
 
+def test_chains_without_room_are_told():
+    """More than fit would take hours: a kept profile gets their number written into it."""
+    need_samples()
+    with tempfile.TemporaryDirectory() as folder:
+        kept = pathlib.Path(folder) / "busy.profile"
+        s = profile(BUSY, "light", flags=["--save", str(kept)])["sampled"]
+        assert s["in_other_chains"] == 0, s
+        head = struct.pack("=qqqq", s["samples"], s["lost"], s["in_no_row"],
+                           round(s["period_ms"] * 1e6))
+        before, found, after = kept.read_bytes().partition(head)
+        assert found and head not in after
+        at = 4 + 4 + 152  # functions, whether the kernel is in them, the reason
+        kept.write_bytes(before + head + after[:at] + struct.pack("=q", 3) + after[at + 8:])
+        told = subprocess.run([PLUMB, "trace", kept, "--json"], capture_output=True, text=True,
+                              check=True)
+        assert json.loads(told.stdout)["cpu"]["sampled"]["in_other_chains"] == 3
+        told = subprocess.run([PLUMB, "trace", kept], capture_output=True, text=True, check=True)
+        assert "3 samples are in chains of calls for which there was no room" in told.stdout, told
+
+
 def refuse_perf():
     """Lets this process's children have no perf_event_open: it answers EPERM, as in containers."""
     number = {"x86_64": 298, "aarch64": 241}[platform.machine()]
