@@ -143,6 +143,8 @@ void plb_client_stop(plb_client *c) {
     plb_lines_free(&c->lines);
     plb_segment_close(&c->in);
     plb_segment_close(&c->out);
+    plb_free(c->samples_ns);
+    c->samples_ns = NULL, c->samples_room = 0;
     json_decref(c->hello);
     c->hello = NULL, c->stack = NULL, c->message_fd = c->log_fd = -1;
 }
@@ -420,13 +422,27 @@ plb_status plb_client_tensor(plb_client *c, const json_t *entry, plb_tensor *out
     return PLB_OK;
 }
 
+plb_status plb_client_loss(plb_client *c, const json_t *entry, plb_tensor *out) {
+    PLB_TRY(plb_client_tensor(c, entry, out));
+    return plb_shape_count(&out->shape) == 1 ? PLB_OK : fail_place(c, "a loss is not one number");
+}
+
 plb_status plb_client_samples(plb_client *c, int64_t offset, int64_t count, const int64_t **out) {
     if (count < 1 || count > INT64_C(1) << 40 || offset % 8) {
         return fail_place(c, "samples: their place makes no sense");
     }
     PLB_TRY(
         check_place(c, offset, (size_t)count * sizeof **out, "samples lie outside the outputs"));
-    *out = (const int64_t *)(const void *)(c->out.bytes + offset);
+    // A copy: the worker can write to the outputs at any moment.
+    if (count > c->samples_room) {
+        int64_t *more = plb_realloc_array(c->samples_ns, (size_t)count, sizeof *more);
+        if (!more) return plb_fail(PLB_ENOMEM, "out of memory for samples");
+        c->samples_ns = more, c->samples_room = count;
+    }
+    memcpy(c->samples_ns, c->out.bytes + offset, (size_t)count * sizeof **out);
+    for (int64_t i = 0; i < count; i++)
+        if (c->samples_ns[i] < 0) return fail_place(c, "samples: a time is negative");
+    *out = c->samples_ns;
     return PLB_OK;
 }
 

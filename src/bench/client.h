@@ -48,6 +48,8 @@ typedef struct plb_client {
     int64_t looked_ns;             // when memory and the user's wish were last looked at
     plb_client_question asking;    // hello, until it is answered
     json_t *hello;                 // its answer
+    int64_t *samples_ns;           // of the last block
+    int64_t samples_room;
     plb_failure failure;
 } plb_client;
 
@@ -74,7 +76,10 @@ PLB_API void plb_client_stop(plb_client *client);
 // The tensor that an answer describes: dense, in the outputs; valid until the next request.
 PLB_API PLB_MUST_USE plb_status plb_client_tensor(plb_client *client, const json_t *entry,
                                                   plb_tensor *out);
-// `count` samples at `offset` of the outputs.
+// The same of a loss, which is one number.
+PLB_API PLB_MUST_USE plb_status plb_client_loss(plb_client *client, const json_t *entry,
+                                                plb_tensor *out);
+// `count` samples at `offset` of the outputs, none negative; valid until the next samples.
 PLB_API PLB_MUST_USE plb_status plb_client_samples(plb_client *client, int64_t offset,
                                                    int64_t count, const int64_t **out);
 // The last lines of what the worker and its libraries printed, printable.

@@ -128,8 +128,10 @@ static plb_status choose_proof_batch(const plb_runner *r) {
     }
     if (batch == g->facts.batch) return PLB_OK;
     PLB_TRY(plb_bench_start_reference(r->b));
-    const plb_facts_request request = {
-        .model = g->c.model, .task = g->c.task, .batch = batch, .size = g->c.size};
+    const plb_facts_request request = {.model = g->facts.file[0] ? g->facts.file : g->c.model,
+                                       .task = g->c.task,
+                                       .batch = batch,
+                                       .size = g->c.size};
     PLB_TRY(plb_facts_ask(&r->b->reference, &request, &g->proof_facts));
     g->small_proof = true;
     return plb_batches_new(&g->proof_facts, &g->proof_batches);

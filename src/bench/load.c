@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/load.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,8 @@ static plb_status read_setting(plb_client *client, const plb_setting *setting, j
     if (json_is_null(legal)) {
         char *end;
         double number = strtod(setting->value, &end);
-        *out = *setting->value && !*end ? json_real(number) : json_string(setting->value);
+        const bool is_number = *setting->value && !*end && isfinite(number);
+        *out = is_number ? json_real(number) : json_string(setting->value);
         return *out ? PLB_OK : plb_fail(PLB_ENOMEM, "out of memory for a setting");
     }
     for (size_t i = 0; i < json_array_size(legal); i++) {
@@ -188,19 +190,35 @@ plb_status plb_load_batches(plb_client *client, int first_slot, int n_slots, dou
         limit_s, "ok", NULL);
 }
 
-static plb_status read_checked(plb_client *client, const json_t *tensors, plb_block *out) {
-    for (size_t i = 0; i < json_array_size(tensors); i++) {
+// Of which batch the checked iteration was; the worker has no say in that. -1: none was.
+static int slot_of(const plb_block_request *r) {
+    const int64_t at = strcmp(r->region, "queued") == 0 ? r->n - 1 : r->check;
+    return at < 0 ? -1 : r->first_slot + (int)(at % r->n_slots);
+}
+
+static plb_status read_checked(plb_client *client, const plb_block_request *request,
+                               const json_t *tensors, plb_block *out) {
+    const int expected = slot_of(request);
+    for (size_t i = 0; expected >= 0 && i < json_array_size(tensors); i++) {
         const json_t *entry = json_array_get(tensors, i);
         const char *name = json_string_value(json_object_get(entry, "name"));
         const json_t *slot = json_object_get(entry, "batch");
         plb_tensor tensor;
         if (!name) continue;
         PLB_TRY(plb_client_tensor(client, entry, &tensor));
-        if (json_is_integer(slot)) out->checked_slot = (int)json_integer_value(slot);
+        if (json_integer_value(slot) != expected) {
+            return plb_failure_set(&client->failure, PLB_OUTCOME_PROTOCOL,
+                                   "sample: expected results of batch %d, found some of %lld",
+                                   expected, (long long)json_integer_value(slot));
+        }
+        out->checked_slot = expected;
         if (out->n_outputs < PLB_FACTS_MAX_OUTPUTS && strncmp(name, "output", 6) == 0) {
             out->output[out->n_outputs++] = tensor;
         }
-        if (strcmp(name, "loss") == 0) out->loss = tensor, out->has_loss = true;
+        if (strcmp(name, "loss") == 0) {
+            PLB_TRY(plb_client_loss(client, entry, &out->loss));
+            out->has_loss = true;
+        }
     }
     return PLB_OK;
 }
@@ -223,7 +241,7 @@ static plb_status read_block(plb_client *client, const json_t *answer,
                        .wall_ns = client->answered_ns - client->asked_ns,
                        .compile_ns = known_ns(answer, "compile_ns"),
                        .recompiled = known_ns(answer, "recompiled")};
-    PLB_TRY(read_checked(client, json_object_get(answer, "tensors"), out));
+    PLB_TRY(read_checked(client, request, json_object_get(answer, "tensors"), out));
     return plb_client_samples(client, json_integer_value(offset), expected, &out->samples_ns);
 }
 

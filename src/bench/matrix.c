@@ -263,7 +263,12 @@ plb_status plb_matrix_expand(plb_bench *b) {
     if (o->model_count < 1 || o->model_count > PLB_BENCH_MAX_WORDS) {
         return plb_fail(PLB_EINVAL, "expected 1 to %d models", PLB_BENCH_MAX_WORDS);
     }
-    for (int i = 0; i < o->model_count; i++) axes[MODEL].words.word[i] = o->models[i];
+    for (int i = 0; i < o->model_count; i++) {
+        for (int k = 0; k < i; k++)
+            if (strcmp(o->models[k], o->models[i]) == 0)
+                return plb_fail(PLB_EINVAL, "the model %s is there twice", o->models[i]);
+        axes[MODEL].words.word[i] = o->models[i];
+    }
     axes[MODEL].words.count = o->model_count;
     set_axis(&axes[TASK].words, &o->tasks, "infer");
     set_axis(&axes[DEVICE].words, &o->devices, "cpu");

@@ -386,7 +386,7 @@ static plb_status first_loss(plb_client *client, const plb_load *load, double *o
     plb_tensor loss;
     PLB_TRY(prove(client, load, 1, &answer));
     const json_t *entry = find(json_object_get(answer, "tensors"), "loss", 0);
-    plb_status status = entry ? plb_client_tensor(client, entry, &loss) : PLB_OK;
+    plb_status status = entry ? plb_client_loss(client, entry, &loss) : PLB_OK;
     *out = NAN;
     if (!status && entry) *out = plb_load_f64(loss.data, loss.dtype, 0);
     json_decref(answer);

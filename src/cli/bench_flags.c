@@ -29,6 +29,9 @@ static plb_status split(const char *flag, const char *text, plb_arena *arena, pl
             return plb_fail(PLB_EINVAL, "--%s: expected at most %d words", flag,
                             PLB_BENCH_MAX_WORDS);
         }
+        for (int i = 0; i < out->count; i++)
+            if (strcmp(out->word[i], word) == 0)
+                return plb_fail(PLB_EINVAL, "--%s: %s is there twice", flag, word);
         out->word[out->count++] = word;
     }
     return out->count ? PLB_OK : plb_fail(PLB_EINVAL, "--%s: expected a list, found none", flag);

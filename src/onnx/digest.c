@@ -39,14 +39,18 @@ static uint64_t hash_attributes(const plb_op *op, const void *attrs, uint64_t ha
     return hash;
 }
 
+uint64_t plb_onnx_hash_content(const plb_graph *graph, const plb_node *node, uint64_t hash,
+                               bool *failed) {
+    const plb_op *op = plb_op_of(node->op);
+    if (op->flags & PLB_OP_FRAME) return hash_frame(graph, node, hash);
+    return op->attrs_bytes ? hash_attributes(op, node->attrs, hash, failed) : hash;
+}
+
 static uint64_t hash_node(const plb_graph *graph, const plb_node *node, const uint64_t *of_value,
                           bool *failed) {
     const plb_op *op = plb_op_of(node->op);
     uint64_t hash = plb_hash_string(PLB_HASH_SEED, op->name);
-    if (op->flags & PLB_OP_FRAME)
-        hash = hash_frame(graph, node, hash);
-    else if (op->attrs_bytes)
-        hash = hash_attributes(op, node->attrs, hash, failed);
+    hash = plb_onnx_hash_content(graph, node, hash, failed);
     for (int k = 0; k < node->n_in; k++) {
         uint64_t input = node->in[k] < 0 ? 0 : of_value[node->in[k]];
         hash = plb_hash_bytes(hash, &input, sizeof input);

@@ -9,6 +9,7 @@
 #include "base/core/hash.h"
 #include "base/core/status.h"
 #include "engine/graph/graph.h"
+#include "onnx/lower.h"
 #include "plumb/ops.h"
 #include "worker/session.h"
 
@@ -142,8 +143,10 @@ static void describe_outputs(plb_json *reply, const plb_graph *g) {
 }
 
 // ---------------------------------------------------------------------------- the whole
-uint64_t plb_worker_file_hash(const plb_graph *g, uint64_t hash) {
+plb_status plb_worker_file_hash(const plb_graph *g, uint64_t *out) {
     const plb_model *model = g->model;
+    uint64_t hash = *out;
+    bool failed = false;
     for (int i = 0; i < model->n_variables; i++) {
         const plb_variable *v = &model->variables[i];
         size_t size = plb_layout_bytes(&v->type.shape, v->type.dtype, (plb_layout){0});
@@ -153,6 +156,7 @@ uint64_t plb_worker_file_hash(const plb_graph *g, uint64_t hash) {
     for (int i = 0; i < g->n_nodes; i++) {
         const plb_node *n = &g->nodes[i];
         hash = plb_hash_string(hash, plb_op_of(n->op)->name);
+        hash = plb_onnx_hash_content(g, n, hash, &failed);
         hash = plb_hash_bytes(hash, n->in, (size_t)n->n_in * sizeof *n->in);
         for (int k = 0; k < n->n_out; k++) {
             const plb_type type = plb_value_type(g, n->out + k);
@@ -160,7 +164,8 @@ uint64_t plb_worker_file_hash(const plb_graph *g, uint64_t hash) {
             hash = plb_hash_bytes(hash, type.shape.dim, (size_t)type.shape.rank * 8);
         }
     }
-    return hash;
+    *out = hash;
+    return failed ? plb_fail(PLB_ENOMEM, "out of memory for a hash of the file") : PLB_OK;
 }
 
 static plb_status describe(plb_worker_session *s, plb_worker_job *job, const json_t *request) {
@@ -178,7 +183,8 @@ static plb_status describe(plb_worker_session *s, plb_worker_job *job, const jso
     PLB_TRY(plb_onnx_dims_read(plb_request_text(request, "dims", NULL), &dims));
     PLB_TRY(plb_worker_product_depth(graph, &depth));
     if (!plb_onnx_needs_interp(graph)) PLB_TRY(plb_onnx_digest(graph, &digest));
-    snprintf(hash, sizeof hash, "%016" PRIx64, plb_worker_file_hash(graph, digest));
+    PLB_TRY(plb_worker_file_hash(graph, &digest));
+    snprintf(hash, sizeof hash, "%016" PRIx64, digest);
     const plb_onnx_costs costs = plb_onnx_costs_of(graph);
     describe_inputs(reply, graph, &dims);
     describe_outputs(reply, graph);

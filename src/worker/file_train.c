@@ -51,6 +51,7 @@ plb_status plb_worker_file_describe_training(plb_worker_session *s, plb_worker_j
     plb_graph *graph = NULL;
     int depth = 0;
     char hash[24];
+    uint64_t digest = PLB_HASH_SEED;
     if (*plb_request_text(request, "dims", "")) {
         return plb_fail(PLB_EINVAL, "--dim is for inference: a training step takes --batch");
     }
@@ -59,7 +60,8 @@ plb_status plb_worker_file_describe_training(plb_worker_session *s, plb_worker_j
     PLB_TRY(plb_step_options_for("sgd", &job->step));
     PLB_TRY(plb_worker_file_step(job, "train", &job->step, &graph));
     PLB_TRY(plb_worker_product_depth(graph, &depth));
-    snprintf(hash, sizeof hash, "%016" PRIx64, plb_worker_file_hash(graph, PLB_HASH_SEED));
+    PLB_TRY(plb_worker_file_hash(graph, &digest));
+    snprintf(hash, sizeof hash, "%016" PRIx64, digest);
     plb_onnx_learning learning;
     PLB_TRY(plb_onnx_learning_of(job->file, job->zoo.batch, &learning));
     const int64_t classes = plb_onnx_learning_classes(graph);

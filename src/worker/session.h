@@ -149,8 +149,9 @@ PLB_MUST_USE plb_status plb_worker_file_describe_training(plb_worker_session *s,
                                                           const json_t *request);
 // The weights that a file brings, as a safetensors file at `path`.
 PLB_MUST_USE plb_status plb_worker_file_weights(const char *file, const char *path);
-// A hash of what is computed and of the weights that the file brings, those beside it too.
-uint64_t plb_worker_file_hash(const plb_graph *graph, uint64_t hash);
+// Goes on with a hash of what is computed and of the weights that the file brings, those beside it
+// too.
+PLB_MUST_USE plb_status plb_worker_file_hash(const plb_graph *graph, uint64_t *hash);
 // Whether any node draws random numbers: dropout, stochastic depth.
 bool plb_worker_draws(const plb_graph *graph);
 // The most convolutions and products on a path from the inputs to anything.

@@ -99,6 +99,13 @@ class Broken(Cheat):
     def bad_negative(self, answer):
         return dict(answer, offset=-8)
 
+    def bad_time(self, answer):
+        os.pwrite(self.out_fd, (-1).to_bytes(8, "little", signed=True), answer["offset"] + 8)
+        return answer
+
+    def bad_other_batch(self, answer):
+        return dict(answer, tensors=[dict(t, batch=1 - t["batch"]) for t in answer["tensors"]])
+
     def bad_fewer(self, answer):
         return dict(answer, count=answer["count"] - 1)
 

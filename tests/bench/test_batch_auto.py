@@ -100,7 +100,9 @@ def test_words(place):
     check(process.returncode == 0 and "mnist_cnn" in out, out + err)
     for words, reason in (
             (("--batch", "1,auto"), "--batch auto: expected numbers from 1"),
-            (("--batch", "auto,auto"), "expected numbers"),
+            (("--batch", "auto,8"), "expected numbers"),
+            (("--batch", "8,8"), "--batch: 8 is there twice"),
+            (("mnist_cnn",), "the model mnist_cnn is there twice"),
             (("--batch", "autos"), "expected numbers")):
         status, _, err = place.run("bench", "mnist_cnn", *words, *SHORT)
         check(status == 2 and reason in err, f"{words}: {status}, {err}")

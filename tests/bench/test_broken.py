@@ -30,6 +30,8 @@ WAYS = {
     "old-protocol": ("protocol", "protocol 7"),
     "outside": ("protocol", "outside"),
     "negative": ("protocol", "samples"),
+    "time": ("protocol", "negative"),
+    "other-batch": ("protocol", "of batch"),
     "fewer": ("protocol", "samples"),
     "huge": ("protocol", ""),
     "shape": ("protocol", "tensor"),

@@ -301,6 +301,24 @@ def test_dropout(folder):
     assert abs(epoch["loss"] - plain) > 1e-3, (epoch, plain)
 
 
+def test_attributes_make_another_model(folder):
+    """Two files that differ in an attribute alone are two cases, each proven by its own reference;
+    of a batch that the proof has no time for, a smaller one is."""
+    arrays = weights({"w": (784, 10), "b": (10,)})
+    names = set()
+    os.environ["XDG_CACHE_HOME"] = f"{folder}/cache"
+    for alpha, more in ((0.01, []), (0.5, []), (0.5, ["--proof-time", 0.1, "--batch", 2048])):
+        path = f"{folder}/a.onnx"
+        write(path, [("Flatten", ["x"], "f", {}), ("MatMul", ["f", "w"], "m", {}),
+                     ("LeakyRelu", ["m"], "l", {"alpha": alpha}), ("Add", ["l", "b"], "out", {})],
+              arrays)
+        case, = plumb("verify", path, "--task", "train", "--threads", 1, "--stack", "plumb-interp",
+                      "--no-lock", "--json", *(more or ["--batch", 8]))["cases"]
+        assert case["proof"]["equal"], (alpha, case)
+        names.add(case["model"])
+    assert len(names) == 3, names
+
+
 def test_learns(folder):
     """A trained file is one that ONNX Runtime classifies digits with, as its report said."""
     import numpy as np
