@@ -83,7 +83,8 @@ static void place_samples(plb_graph *g, region_axis *a, plb_value begin, plb_val
         plb_value longest = plb_scalar(g, dtype, (double)a->samples);
         plb_value count =
             plb_min(g, plb_max(g, plb_ceil(g, bin), plb_scalar(g, dtype, 0)), longest);
-        a->used = plb_lt(g, i, count);
+        plb_shape all = plb_shape_of(regions, a->bins, a->samples);
+        a->used = plb_expand(g, plb_lt(g, i, count), &all);
         a->count = plb_max(g, count, plb_scalar(g, dtype, 1));
         step = plb_div(g, plb_affine(g, i, 1, 0.5), a->count);
     }
@@ -140,12 +141,13 @@ static plb_value corner(const sampler *s, const taps t[2], int i, int k) {
     plb_graph *g = s->n->graph;
     const region_axis *a = s->axes;
     int64_t r = s->wide.dim[1];
-    plb_value y = along(g, t[0].at[i], &a[0], r, 0), x = along(g, t[1].at[k], &a[1], r, 1);
+    // As integers before they are combined: floats have too few bits for places in large pictures.
+    plb_value y = plb_cast(g, along(g, t[0].at[i], &a[0], r, 0), PLB_I64);
+    plb_value x = plb_cast(g, along(g, t[1].at[k], &a[1], r, 1), PLB_I64);
     plb_value row = plb_add(g, plb_affine(g, s->batch, (double)a[0].extent, 0), y);
     plb_value at = plb_add(g, plb_affine(g, row, (double)a[1].extent, 0), x);
     plb_shape all = plb_value_shape(g, at);
-    plb_value index =
-        plb_reshape(g, plb_cast(g, at, PLB_I64), &plb_shape_of(plb_shape_count(&all)));
+    plb_value index = plb_reshape(g, at, &plb_shape_of(plb_shape_count(&all)));
     plb_value value = plb_reshape(g, plb_take(g, s->flat, index, 1), &s->wide);
     plb_value weight =
         plb_mul(g, along(g, t[0].weight[i], &a[0], r, 0), along(g, t[1].weight[k], &a[1], r, 1));
@@ -178,9 +180,8 @@ plb_status plb_onnx_map_roi_align(plb_onnx_node *n) {
     int64_t r = 0;
     PLB_TRY(read_regions(n, axes, &r));
     plb_shape x = plb_onnx_type(n, 0).shape;
-    plb_dtype dtype = plb_onnx_type(n, 1).dtype;
     const int order[] = {1, 0, 2, 3};
-    plb_value batch = plb_cast(g, plb_reshape(g, n->in[2], &plb_shape_of(r, 1, 1, 1, 1)), dtype);
+    plb_value batch = plb_cast(g, plb_reshape(g, n->in[2], &plb_shape_of(r, 1, 1, 1, 1)), PLB_I64);
     sampler s = {.n = n,
                  .batch = batch,
                  .axes = axes,
@@ -263,8 +264,10 @@ static plb_value moved_columns(const moved *m) {
     plb_value flat = plb_reshape(g, n->in[0], &plb_shape_of(rows, c, h * w));
     plb_shape line = plb_shape_of(rows, 1, points), wide = plb_shape_of(rows, c, points);
     for (int k = 0; k < 4; k++) {
-        plb_value at = plb_add(g, plb_affine(g, t[0].at[k / 2], (double)w, 0), t[1].at[k % 2]);
-        plb_value index = plb_reshape(g, plb_cast(g, at, PLB_I64), &line);
+        plb_value row = plb_cast(g, t[0].at[k / 2], PLB_I64);
+        plb_value column = plb_cast(g, t[1].at[k % 2], PLB_I64);
+        plb_value at = plb_add(g, plb_affine(g, row, (double)w, 0), column);
+        plb_value index = plb_reshape(g, at, &line);
         plb_value weight = plb_mul(g, t[0].weight[k / 2], t[1].weight[k % 2]);
         plb_value part = plb_mul(g, plb_gather(g, flat, plb_expand(g, index, &wide), 2),
                                  plb_reshape(g, weight, &line));

@@ -120,8 +120,7 @@ static plb_status read_grid(plb_onnx_node *n, grid *s) {
 static plb_value pick(const grid *s, plb_value x, plb_value at) {
     plb_graph *g = s->g;
     plb_shape t = plb_value_shape(g, x), p = plb_value_shape(g, at);
-    plb_value index =
-        plb_reshape(g, plb_cast(g, at, PLB_I64), &plb_shape_of(p.dim[0], 1, p.dim[1]));
+    plb_value index = plb_reshape(g, at, &plb_shape_of(p.dim[0], 1, p.dim[1]));
     return plb_gather(g, x, plb_expand(g, index, &plb_shape_of(t.dim[0], t.dim[1], p.dim[1])), 2);
 }
 
@@ -133,7 +132,8 @@ static plb_value corner(const grid *s, plb_value x, tap taps[PLB_MAX_SPATIAL][4]
     plb_value at = PLB_NONE, weight = PLB_NONE, inside = PLB_NONE;
     for (int i = 0; i < s->axes; i++) {
         const tap *t = &taps[i][which[i]];
-        at = at == PLB_NONE ? t->at : plb_add(g, plb_affine(g, at, (double)s->extent[i], 0), t->at);
+        plb_value here = plb_cast(g, t->at, PLB_I64); // floats have too few bits for large pictures
+        at = at == PLB_NONE ? here : plb_add(g, plb_affine(g, at, (double)s->extent[i], 0), here);
         if (t->weight != PLB_NONE)
             weight = weight == PLB_NONE ? t->weight : plb_mul(g, weight, t->weight);
         if (t->inside != PLB_NONE)

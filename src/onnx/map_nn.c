@@ -121,7 +121,6 @@ static plb_status transposed_pads(const plb_onnx_node *n, const plb_conv_attrs *
         if (n_shape && all < 0) output_pad[i] -= all, all = 0; // zeros past the end
         if (all < 0) all = 0;
         begin[i] = upper ? all / 2 : all - all / 2;
-        if (n_shape && !upper && !lower) begin[i] = all / 2;
         end[i] = all - begin[i];
     }
     return PLB_OK;

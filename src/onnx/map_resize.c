@@ -54,9 +54,11 @@ static int64_t whole(double x) {
     return (int64_t)(x >= -most ? fmin(x, most) : x < -most ? -most : 0);
 }
 
-static int64_t nearest(const resize *r, double x) {
+// Before opset 11 Resize rounded up where it made smaller.
+static int64_t nearest(const resize *r, double x, double scale) {
     const char *name = "nearest_mode", *missing = "round_prefer_floor";
-    if (r->n->opset < 11 || strcmp(r->n->op, "Upsample") == 0) return whole(floor(x));
+    const bool up = strcmp(r->n->op, "Upsample") == 0;
+    if (r->n->opset < 11 || up) return whole(!up && scale < 1 ? ceil(x) : floor(x));
     if (plb_onnx_is(r->n, name, missing, "floor")) return whole(floor(x));
     if (plb_onnx_is(r->n, name, missing, "ceil")) return whole(ceil(x));
     if (plb_onnx_is(r->n, name, missing, "round_prefer_ceil")) return whole(floor(x + 0.5));
@@ -94,7 +96,7 @@ static void fill_taps(const resize *r, int axis, int64_t in, int64_t i, taps *t)
     int64_t *index = t->index + i * t->n;
     double *weight = t->weight + i * t->n;
     if (r->mode == RESIZE_NEAREST) {
-        index[0] = clamp_index(nearest(r, x), in);
+        index[0] = clamp_index(nearest(r, x, r->scale[axis]), in);
         weight[0] = 1;
         return;
     }

@@ -347,14 +347,6 @@ static bool replace(search *s, int index) {
     return true;
 }
 
-// A scale of more axes than what it scales made a value of another shape, which others rely on.
-static bool keeps_shape(const plb_rewrite *rw, plb_value value) {
-    if (rw->to->status) return true; // the commit tells
-    const plb_shape was = type_of(rw->from, value).shape;
-    const plb_shape is = plb_value_shape(rw->to, rw->map[value]);
-    return plb_shape_equal(&was, &is);
-}
-
 plb_status plb_pass_int8(plb_graph **graph, const plb_pass_context *context) {
     search s = {0};
     int found = 0;
@@ -368,7 +360,7 @@ plb_status plb_pass_int8(plb_graph **graph, const plb_pass_context *context) {
     find_fixed(&s);
     for (int i = 0; i < (*graph)->n_nodes && !s.rw.to->status; i++) {
         plb_scope_enter(s.rw.to, (*graph)->nodes[i].scope);
-        bool done = replace(&s, i) && keeps_shape(&s.rw, (*graph)->nodes[i].out);
+        bool done = replace(&s, i) && plb_rewrite_keeps_shape(&s.rw, (*graph)->nodes[i].out);
         plb_scope_pop(s.rw.to);
         if (!done) plb_rewrite_copy(&s.rw, i);
         found += done;

@@ -279,11 +279,19 @@ static bool match_scores(const plb_rewrite *rw, plb_value scores, attention *a) 
     return true;
 }
 
+// Nothing is broadcast but the mask.
 static bool heads_fit(const plb_rewrite *rw, const attention *a) {
     plb_shape q = type_of(rw, a->q).shape, k = type_of(rw, a->k).shape;
     plb_shape v = type_of(rw, a->v).shape;
+    if (a->mask != PLB_NONE) {
+        const plb_shape mask = type_of(rw, a->mask).shape;
+        const int64_t scores[] = {q.dim[0], q.dim[1], q.dim[2], k.dim[a->k_transposed ? 3 : 2]};
+        for (int i = 1; i <= mask.rank; i++)
+            if (i > 4 || (mask.dim[mask.rank - i] != 1 && mask.dim[mask.rank - i] != scores[4 - i]))
+                return false;
+    }
     bool same = q.dim[0] == k.dim[0] && q.dim[1] == k.dim[1];
-    return same && v.dim[0] == q.dim[0] && v.dim[1] == q.dim[1]; // no broadcasting
+    return same && v.dim[0] == q.dim[0] && v.dim[1] == q.dim[1];
 }
 
 // softmax(scale q k^T + mask) v
@@ -352,7 +360,8 @@ static plb_status run_stage(plb_graph **graph, const stage *s, int *found) {
         const plb_node *node = &(*graph)->nodes[i];
         bool done = false, exact = node->n_out == 1 && (*graph)->values[node->out].count < 0;
         plb_scope_enter(rw.to, node->scope);
-        for (int k = 0; exact && k < 4 && s->rules[k] && !done; k++) done = s->rules[k](&rw, i);
+        for (int k = 0; exact && k < 4 && s->rules[k] && !done; k++)
+            done = s->rules[k](&rw, i) && plb_rewrite_keeps_shape(&rw, node->out);
         plb_scope_pop(rw.to);
         if (!done) plb_rewrite_copy(&rw, i);
         *found += done;

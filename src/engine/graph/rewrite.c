@@ -109,6 +109,13 @@ plb_status plb_rewrite_end(plb_rewrite *rw, plb_graph **out) {
     return status;
 }
 
+bool plb_rewrite_keeps_shape(const plb_rewrite *rw, plb_value value) {
+    if (rw->to->status) return true; // the end tells
+    const plb_shape was = plb_value_shape(rw->from, value);
+    const plb_shape is = plb_value_shape(rw->to, rw->map[value]);
+    return plb_shape_equal(&was, &is);
+}
+
 void plb_rewrite_abort(plb_rewrite *rw) {
     plb_graph_free(rw->to);
     plb_free(rw->map);

@@ -19,6 +19,10 @@ PLB_MUST_USE plb_status plb_rewrite_begin(const plb_graph *from, plb_rewrite *ou
 void plb_rewrite_copy(plb_rewrite *rw, int index);
 // Copies it with other op, inputs or attributes (those of `node`), under old outputs' types.
 void plb_rewrite_replace(plb_rewrite *rw, int index, const plb_node *node);
+// Whether what an old value is mapped to has its shape: a pattern may have had a constant of more
+// axes than what it was combined with, and others rely on the shape that made. True after a
+// failure.
+bool plb_rewrite_keeps_shape(const plb_rewrite *rw, plb_value value);
 // Carries the outputs over; *out is the new graph. On failure nothing is left.
 PLB_MUST_USE plb_status plb_rewrite_end(plb_rewrite *rw, plb_graph **out);
 // Gives up: frees all.

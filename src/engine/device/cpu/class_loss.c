@@ -76,12 +76,14 @@ static void exponentials(const class_run *r, const float *x, float *e, int64_t r
     }
 }
 
-// lse: log(sum e^x).
-static double cross_entropy_at(const class_run *r, const float *x, float lse, int64_t t) {
-    double hard = (double)weight_of(r, t) * (double)(lse - x[t]), soft = 0;
+// log_sum: log(sum e^(x - max)). Large scores would swallow it, so that their difference comes
+// first.
+static double cross_entropy_at(const class_run *r, const float *x, float max, float log_sum,
+                               int64_t t) {
+    double hard = (double)weight_of(r, t) * (double)(max - x[t] + log_sum), soft = 0;
     if (r->each == 0) return hard;
     const int64_t n = r->k->lines.extent;
-    for (int64_t c = 0; c < n; c++) soft += (double)(weight_of(r, c) * (lse - x[c]));
+    for (int64_t c = 0; c < n; c++) soft += (double)(weight_of(r, c) * (max - x[c] + log_sum));
     return (double)r->hard * hard + (double)r->each * soft;
 }
 
@@ -112,7 +114,7 @@ static double loss_group(const class_run *r, const float *x, float *scratch, int
         if (t == r->loss.attrs->ignore_index) {
             here = 0;
         } else if (k->op == PLB_OP_cross_entropy) {
-            here = cross_entropy_at(r, row, max[j] + logf(sums[j]), t);
+            here = cross_entropy_at(r, row, max[j], logf(sums[j]), t);
         } else {
             here = -(double)(weight_of(r, t) * row[t]);
         }
