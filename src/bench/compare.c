@@ -175,6 +175,8 @@ static plb_status find_baseline(const job *j, const member *a, size_t from, size
             return PLB_OK;
         }
     }
+    while (*out < to && !is_ok(a[*out].row)) ++*out; // with what failed nothing can be compared
+    if (*out == to) *out = from;
     return PLB_OK;
 }
 

@@ -19,17 +19,24 @@ static void remember_error(int result) {
     if (result < 0 && !output_errno) output_errno = errno ? errno : EIO;
 }
 
-void plb_print(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    remember_error(vprintf(format, args));
-    va_end(args);
-}
-
 void plb_print_text(const plb_strbuf *text) {
     if (text->text && fwrite(text->text, 1, text->length, stdout) != text->length) {
         remember_error(-1);
     }
+}
+
+// A name from a file may hold what steers a terminal.
+void plb_print(const char *format, ...) {
+    plb_strbuf text = {0}, plain = {0};
+    va_list args;
+    va_start(args, format);
+    plb_strbuf_vprintf(&text, format, args);
+    va_end(args);
+    if (text.text) plb_escape_lines(&plain, text.text);
+    plb_print_text(&plain);
+    if (text.failed || plain.failed) errno = ENOMEM, remember_error(-1);
+    plb_strbuf_free(&text);
+    plb_strbuf_free(&plain);
 }
 
 // A name from a file or a shell may hold what ends a line or steers a terminal.

@@ -148,7 +148,9 @@ static void json_options(plb_json *json, const plb_train_options *o) {
     plb_json_string(json, "model", o->model);
     plb_json_string(json, "data", o->data);
     plb_json_string(json, "level", plb_level_name(o->level));
-    plb_json_string(json, "device", "cpu:0");
+    plb_json_string(json, "device", o->device ? o->device : "cpu");
+    plb_json_string(json, "math", plb_math_name(o->math));
+    plb_json_string(json, "autocast", plb_autocast_name(o->autocast));
     plb_json_int(json, "threads", o->threads);
     json_versions(json);
     plb_json_int(json, "batch", o->batch);

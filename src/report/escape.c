@@ -109,8 +109,17 @@ void plb_escape_csv(plb_strbuf *out, const char *text) {
     plb_strbuf_append(out, "\"", 1);
 }
 
+static const char *as_it_is(char c) {
+    (void)c;
+    return NULL;
+}
+
 static const char *terminal_of(char c) {
     return c == '\n' || c == '\t' ? " " : NULL;
+}
+
+void plb_escape_lines(plb_strbuf *out, const char *text) {
+    escape(out, text, as_it_is, "\n\r\t");
 }
 
 void plb_escape_terminal(plb_strbuf *out, const char *text) {

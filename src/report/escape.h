@@ -16,5 +16,7 @@ PLB_API void plb_escape_markdown(plb_strbuf *out, const char *text);
 PLB_API void plb_escape_csv(plb_strbuf *out, const char *text);
 // For a terminal: no control characters, so that no label moves the cursor.
 PLB_API void plb_escape_terminal(plb_strbuf *out, const char *text);
+// The same of a text whose lines and tabs are meant.
+PLB_API void plb_escape_lines(plb_strbuf *out, const char *text);
 
 #endif

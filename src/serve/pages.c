@@ -172,6 +172,10 @@ static void add_case_columns(plb_table *t) {
     plb_table_column(t, "starts", PLB_COLUMN_NUMBER, PLB_UNIT_COUNT);
 }
 
+static bool is_ok(const plb_measurement_row *m) {
+    return m->outcome && strcmp(m->outcome, "ok") == 0;
+}
+
 static void add_measurement(plb_table *t, const plb_measurement_row *m, const plb_run_row *run,
                             const plb_summary *s) {
     char address[64], began[PLB_UNIT_BYTES_SHOWN];
@@ -184,9 +188,10 @@ static void add_measurement(plb_table *t, const plb_measurement_row *m, const pl
     plb_table_text(t, "%.12s", run && run->git ? run->git : "-");
     plb_table_text(t, "%.12s", run && run->machine_hash ? run->machine_hash : "-");
     plb_table_badge(t, strcmp(outcome, "ok") == 0 ? PLB_TONE_GOOD : PLB_TONE_BAD, outcome);
-    plb_table_number(t, s->median_ns);
-    plb_table_number(t, s->low_ns);
-    plb_table_number(t, s->high_ns);
+    const bool counts = is_ok(m); // the time of what is wrong is none
+    plb_table_number(t, counts ? s->median_ns : (double)NAN);
+    plb_table_number(t, counts ? s->low_ns : (double)NAN);
+    plb_table_number(t, counts ? s->high_ns : (double)NAN);
     plb_table_number(t, (double)s->starts);
 }
 
@@ -209,7 +214,9 @@ static plb_status add_history(const request *r, plb_section *s, const plb_measur
         double *y = x + count + 1, *low = y + count + 1, *high = low + count + 1;
         size_t n = 0;
         for (size_t i = 0; i < count; i++) {
-            if (rows[i].machine_id != machine[k] || isnan(summaries[i].median_ns)) continue;
+            if (rows[i].machine_id != machine[k] || isnan(summaries[i].median_ns) ||
+                !is_ok(&rows[i]))
+                continue;
             x[n] = (double)rows[i].run, y[n] = summaries[i].median_ns;
             low[n] = summaries[i].low_ns, high[n++] = summaries[i].high_ns;
         }
@@ -260,6 +267,9 @@ static plb_status put_case(const request *r, const char *hash) {
     char title[512];
     const plb_measurement_filter filter = {.case_hash = hash, .algorithm = PLB_SUMMARY_ALGORITHM};
     if (is_hash(hash)) PLB_TRY(plb_store_measurements(r->store, &filter, r->arena, &rows, &count));
+    // A beginning may be that of several cases: they have no history together.
+    for (size_t i = 1; i < count; i++)
+        if (rows[i].case_id != rows[0].case_id) count = 0;
     if (!count) return put_not_there(r, "case", hash);
     PLB_TRY(plb_case_parse(rows[0].keys, &c));
     plb_case_title(&c, title, sizeof title);

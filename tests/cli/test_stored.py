@@ -278,6 +278,18 @@ def test_refusals():
         assert run.returncode == 3 and "no store there yet" in run.stderr, run.stderr
 
 
+def test_by_stack_where_the_first_failed():
+    draw = random.Random(9)
+    with Store() as store:
+        for _ in range(4):
+            store.add(run_of([failed(case(stack="a"), "crash", "signal 11"),
+                              measured(draw, case(stack="b"), 1e6),
+                              measured(draw, case(stack="c"), 1.5e6)]))
+        pairs = document("compare", "--by", "stack", db=store.db, code=1)["pairs"]
+        slower, = [p for p in pairs if p["verdict"] == "SLOWER"]
+        assert (slower["a"]["case"]["stack"], slower["b"]["case"]["stack"]) == ("b", "c"), pairs
+
+
 def test_by_batch():
     draw = random.Random(8)
     with Store() as store:

@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -73,6 +74,11 @@ def test_pages(folder):
         case = text.split("/case/")[1].split('"')[0]
         status, text, _ = server.get("/case/" + case)
         assert status == 200 and text.count('<a href="/run/') >= 3, text[:300]
+        # A beginning of several cases' hashes is none's page.
+        hashes = set(re.findall("/case/([0-9a-f]+)", server.get("/run/3")[1]))
+        for digit in "0123456789abcdef":
+            of = [h for h in hashes if h.startswith(digit)]
+            assert server.get("/case/" + digit)[0] == (200 if len(of) == 1 else 404), (digit, of)
         status, text, _ = server.get("/compare/1/3")
         assert status == 200 and "plumb compare 1 3" in text and ">SLOWER<" not in text
         for path in ("/run/77", "/run/x", "/case/ffff", "/case/xyz", "/compare/1", "/compare/1/99",

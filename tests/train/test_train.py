@@ -50,6 +50,8 @@ def test_json_has_every_field():
                 "planned_bytes", "peak_rss_bytes", "loaded_rss_bytes", "epochs", "ops"):
         assert key in document, key
     assert document["document"] == "train" and document["parameters"] == 21840
+    assert document["device"] == "cpu" and document["math"] == "f32", document
+    assert document["autocast"] == "none", document
     planned = document["planned_bytes"]
     assert set(planned) == {"weights", "activations", "gradients", "optimizer", "workspace",
                             "kernels", "total"}
