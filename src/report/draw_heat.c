@@ -38,7 +38,8 @@ enum { RATIO_END = 4 }; // ratios of 1/4 and 4 have the strongest colours
 static uint32_t colour_of(const heat *h, double value) {
     if (h->against) return plb_ramp_ratio(fmin(fmax(log(value) / log(RATIO_END), -1), 1));
     if (!(h->most > h->least)) return plb_ramp(0.5);
-    if (h->sheet->figure->y.log) return plb_ramp(log(value / h->least) / log(h->most / h->least));
+    if (h->sheet->figure->y.log)
+        return plb_ramp((log(value) - log(h->least)) / (log(h->most) - log(h->least)));
     return plb_ramp((value - h->least) / (h->most - h->least));
 }
 

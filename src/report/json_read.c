@@ -84,6 +84,19 @@ static double number_of(const json_t *value) {
     return json_is_number(value) ? json_number_value(value) : (double)NAN;
 }
 
+// What a figure shows: NaN if it is no number. What lies farther out would overflow where figures
+// take ratios, sums and rounded ends of it.
+static plb_status read_number(const reader *r, const json_t *value, const char *key, double factor,
+                              double *out) {
+    const double size = fabs(number_of(value) * factor);
+    *out = number_of(value) * factor;
+    if (size == 0 || isnan(size) || (size >= 1e-150 && size <= 1e150)) return PLB_OK;
+    return plb_fail(PLB_EINVAL,
+                    "%s: section %d, block %d: %s: expected 0 or a number of 1e-150 to 1e150, "
+                    "found %g",
+                    r->label, r->section, r->block, key, *out);
+}
+
 static void *take(const reader *r, size_t size_bytes) {
     return plb_arena_alloc(r->arena, size_bytes + 1);
 }
@@ -104,7 +117,7 @@ static plb_status read_values(const reader *r, const json_t *array, const char *
     bool any = false;
     for (size_t i = 0; i < count; i++) {
         const json_t *v = json_array_get(array, i);
-        values[i] = number_of(v) * factor;
+        PLB_TRY(read_number(r, v, key, factor, &values[i]));
         words[i] = json_is_string(v) ? json_string_value(v) : NULL;
         any |= words[i] != NULL;
     }
@@ -207,7 +220,7 @@ static plb_status read_layer(const reader *r, const json_t *json, const plb_figu
             return bad(r, "cells", "one cell for each tick of x");
         for (size_t k = 0; k < f->categories; k++) {
             const json_t *cell = json_array_get(row, k);
-            values[i * f->categories + k] = number_of(cell) * factor;
+            PLB_TRY(read_number(r, cell, "cells", factor, &values[i * f->categories + k]));
             words[i * f->categories + k] = json_is_string(cell) ? json_string_value(cell) : NULL;
         }
     }

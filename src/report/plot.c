@@ -63,6 +63,13 @@ static void range_of(const plb_figure *f, double *least, double *most) {
     }
 }
 
+// How far `value` lies between the ends, from 0 to 1; halfway where both are the same.
+static double share_of(double value, double least, double most, bool log_scale) {
+    const double share = log_scale ? (log(value) - log(least)) / (log(most) - log(least))
+                                   : (value - least) / (most - least);
+    return isnan(share) ? 0.5 : fmin(fmax(share, 0), 1);
+}
+
 static int label_columns(const plb_figure *f) {
     int widest = 0;
     for (size_t i = 0; i < f->categories; i++) {
@@ -113,13 +120,13 @@ static void plot_bars(const plot *p) {
             plb_put_ink(p->out, p->terminal,
                         own ? (plb_ink)(PLB_INK_SERIES + f->category_colour[c]) : ink_of(f, s));
             if (f->y.log && y > 0 && most > least) {
-                plb_put_repeated(p->out, "·", (int)(room * log(y / least) / log(most / least)));
+                plb_put_repeated(p->out, "·", (int)(room * share_of(y, least, most, true)));
                 put(p, markers[s % 6]);
             } else if (!f->y.log && y > 0) {
                 if (f->series_count > 1)
-                    plb_put_repeated(p->out, shades[s % 6], (int)lround(room * y / most));
+                    plb_put_repeated(p->out, shades[s % 6], (int)lround(room * fmin(y / most, 1)));
                 else
-                    put_blocks(p, room * y / most);
+                    put_blocks(p, room * fmin(y / most, 1));
             }
             plb_put_plain(p->out, p->terminal);
             put_value(p, s, c);
@@ -167,12 +174,20 @@ typedef struct dots {
     int columns;
 } dots;
 
+static bool inside(const dots *d, double x, double y) {
+    return x >= 0 && y >= 0 && x < 2 * d->columns && y < 4 * ROWS;
+}
+
 static void set_dot(dots *d, double x, double y, size_t series) {
     static const unsigned char bit[4][2] = {{0, 3}, {1, 4}, {2, 5}, {6, 7}};
-    const int px = (int)floor(x), py = (int)floor(y);
-    if (px < 0 || py < 0 || px >= 2 * d->columns || py >= 4 * ROWS) return;
+    if (!inside(d, x, y)) return;
+    const int px = (int)x, py = (int)y;
     d->bits[py / 4][px / 2] |= (unsigned char)(1u << bit[py % 4][px % 2]);
     d->owner[py / 4][px / 2] = (unsigned char)(series + 1);
+}
+
+static void set_marker(dots *d, double x, double y, size_t series) {
+    if (inside(d, x, y)) d->marker[(int)y / 4][(int)x / 2] = (unsigned char)(series + 1);
 }
 
 static void draw_line(dots *d, double x0, double y0, double x1, double y1, size_t series) {
@@ -201,7 +216,7 @@ static void draw_series(dots *d, const plot *p, const plb_scale *x, const plb_sc
                       series);
         }
         if (!line && s->count <= (size_t)d->columns / 2)
-            d->marker[(int)py / 4][(int)px / 2] = (unsigned char)(series + 1);
+            set_marker(d, px, py, series);
         else
             set_dot(d, px, py, series);
     }
@@ -374,9 +389,7 @@ static void put_heat_cell(const plot *p, size_t series, size_t cell, double leas
     char text[PLB_UNIT_BYTES_SHOWN];
     const double value = s->y[cell];
     const bool log_scale = p->f->y.log && least > 0;
-    double share =
-        log_scale ? log(value / least) / log(most / least) : (value - least) / (most - least);
-    if (!isfinite(share)) share = 0.5;
+    const double share = share_of(value, least, most, log_scale);
     if (isnan(value)) {
         plb_put_padded(p->out, s->label && s->label[cell] ? s->label[cell] : "-", wide, true);
         return;
@@ -389,7 +402,7 @@ static void put_heat_cell(const plot *p, size_t series, size_t cell, double leas
         plb_put_padded(p->out, text, wide, true);
         plb_put_plain(p->out, p->terminal);
     } else {
-        put(p, steps[(int)lround(fmin(fmax(share, 0), 1) * 4)]);
+        put(p, steps[(int)lround(share * 4)]);
         plb_put_padded(p->out, text, wide - 1, true);
     }
 }

@@ -4,6 +4,9 @@
 #include <math.h>
 #include <stddef.h>
 
+// What lies farther out stands at the end of its axis: steps and powers beyond would overflow.
+#define MOST 1e300
+
 // The least of 1, 2, 5 times a power of ten that is not below `value`.
 static double round_up(double value) {
     double power = pow(10, floor(log10(value))), digit = value / power;
@@ -18,9 +21,10 @@ static double round_down(double value) {
 static void fit_linear(plb_scale *s, const plb_figure_axis *axis, double least, double most,
                        int about) {
     const char *suffix;
+    least = fmin(fmax(least, -MOST), MOST), most = fmin(fmax(most, -MOST), MOST);
     if (axis->zero || (least >= 0 && least < 0.4 * most)) least = fmin(least, 0);
     if (most <= 0 && axis->zero) most = 0;
-    if (!(most > least)) most = least + (least != 0 ? fabs(least) * 0.1 : 1);
+    if (!(most - least > 1 / MOST)) most = least + (fabs(least) > 1 / MOST ? fabs(least) * 0.1 : 1);
     // Ticks are round numbers of the unit that they are shown in: of MiB, of minutes. The axis' end
     // chooses it, which may lie where a larger one begins: 115 s end at 2 minutes.
     double step = 0, end = fmax(fabs(least), fabs(most));
@@ -48,7 +52,7 @@ static void ticks_log(plb_scale *s, int about) {
             s->tick[s->ticks++] = exp2(e);
         return;
     }
-    double decades = log10(s->high / s->low);
+    double decades = log10(s->high) - log10(s->low);
     int every = 1;
     while (decades / every > about) every++;
     for (int e = (int)floor(log10(s->low) + 1e-9); e <= (int)ceil(log10(s->high)); e++) {
@@ -64,6 +68,7 @@ static void ticks_log(plb_scale *s, int about) {
 static void fit_log(plb_scale *s, double least, double most, int about) {
     if (!(least > 0)) least = most > 0 ? most / 10 : 1;
     if (!(most >= least)) most = least;
+    least = fmin(fmax(least, 1 / MOST), MOST), most = fmin(fmax(most, 1 / MOST), MOST);
     if (s->unit == PLB_UNIT_BYTES) {
         s->low = exp2(floor(log2(least) + 1e-9)), s->high = exp2(ceil(log2(most) - 1e-9));
         if (s->low == s->high) s->low /= 2, s->high *= 2;
@@ -111,9 +116,10 @@ bool plb_scale_holds(const plb_scale *scale, double value) {
 
 double plb_scale_at(const plb_scale *scale, double value) {
     double v = fmin(fmax(value, scale->low), scale->high);
-    double share = scale->log ? log(v / scale->low) / log(scale->high / scale->low)
+    // The ends' ratio may overflow; the difference of their logarithms does not.
+    double share = scale->log ? (log(v) - log(scale->low)) / (log(scale->high) - log(scale->low))
                               : (v - scale->low) / (scale->high - scale->low);
-    return scale->from + share * (scale->to - scale->from);
+    return scale->from + fmin(fmax(share, 0), 1) * (scale->to - scale->from);
 }
 
 void plb_scale_tick_text(const plb_scale *scale, int tick, char out[PLB_UNIT_BYTES_SHOWN]) {

@@ -23,7 +23,7 @@ void plb_scale_fit(plb_scale *scale, const plb_figure_axis *axis, double least, 
 // Puts the ticks at these values, if they are few: batches of 8, 16, 32 are better labels than 10
 // and 100. `values` may be in any order and repeat.
 void plb_scale_ticks_at(plb_scale *scale, const double *values, size_t count, int most);
-// The place of a value; beyond the ends: the end's.
+// The place of a value, which is never beyond the ends' places: an end's for what is beyond them.
 double plb_scale_at(const plb_scale *scale, double value);
 bool plb_scale_holds(const plb_scale *scale, double value); // not NaN, and within the ends
 void plb_scale_tick_text(const plb_scale *scale, int tick, char out[PLB_UNIT_BYTES_SHOWN]);

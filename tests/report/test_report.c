@@ -11,6 +11,7 @@
 #include "report/json_read.h"
 #include "report/palette.h"
 #include "report/scale.h"
+#include "report/terminal.h"
 #include "report/units.h"
 #include "report/write.h"
 
@@ -121,6 +122,49 @@ static void test_logarithmic_axis(void) {
     CHECK(s.ticks == 4 && s.tick[0] == 8 && s.tick[1] == 16 && s.tick[3] == 1024);
     plb_scale_fit(&s, &axis, 5, 5, 5);
     CHECK(s.high > s.low);
+}
+
+// Ends whose ratio or difference no number holds.
+static void test_far_ends(void) {
+    static const double ends[][2] = {{1e-200, 1e200}, {1e-320, 1},      {1e-320, 1e-320},
+                                     {1, 1.7e308},    {1e308, 1.7e308}, {-1.7e308, 1.7e308}};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        for (int log = 0; log < 2; log++) {
+            const plb_figure_axis axis = {.log = log};
+            const double least = ends[i][0], most = ends[i][1], middle = log ? 1 : most / 2;
+            plb_scale s = {.from = 0, .to = 300};
+            if (log && !(least > 0)) continue;
+            plb_scale_fit(&s, &axis, least, most, 5);
+            CHECK(isfinite(s.low) && isfinite(s.high) && s.high > s.low && s.ticks > 0);
+            const double a = plb_scale_at(&s, least), b = plb_scale_at(&s, middle);
+            const double c = plb_scale_at(&s, most);
+            CHECK_SAY(a >= 0 && a <= 300 && b >= 0 && b <= 300 && c >= 0 && c <= 300,
+                      "%g to %g: places %g, %g, %g", least, most, a, b, c);
+        }
+    }
+    plb_scale s = {.from = 0, .to = 300};
+    plb_scale_fit(&s, &(plb_figure_axis){.log = true}, 1e-200, 1e200, 5);
+    CHECK_NEAR(plb_scale_at(&s, 1), 150, 1e-9);
+}
+
+// Points of all sizes are drawn inside of the plot.
+static void test_far_points(void) {
+    const double x[] = {0, 5, 10}, y[] = {1e-200, 2, 1e200};
+    const plb_figure_series series = {.name = "a", .count = 3, .x = x, .y = y};
+    const plb_figure figure = {.kind = PLB_FIGURE_LINES,
+                               .name = "f",
+                               .title = "t",
+                               .y = {.log = true},
+                               .series = &series,
+                               .series_count = 1};
+    const plb_terminal terminal = {.columns = 80};
+    plb_strbuf out = {0};
+    CHECK_OK(plb_figure_terminal(&figure, &terminal, &out));
+    CHECK(strstr(out.text, "●"));
+    plb_strbuf_free(&out);
+    CHECK_OK(plb_figure_svg(&figure, &out));
+    CHECK(!strstr(out.text, "nan") && !strstr(out.text, "inf"));
+    plb_strbuf_free(&out);
 }
 
 // ---------------------------------------------------------------------------- colours
@@ -317,6 +361,8 @@ static const check_test tests[] = {
     {"escapes", test_escapes},
     {"linear_axis", test_linear_axis},
     {"logarithmic_axis", test_logarithmic_axis},
+    {"far_ends", test_far_ends},
+    {"far_points", test_far_points},
     {"contrast", test_contrast},
     {"colour_blind", test_colour_blind},
     {"ramps", test_ramps},

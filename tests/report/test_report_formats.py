@@ -185,6 +185,13 @@ def test_bad_files(folder, path):
             ({"sections": [{"blocks": [{"kind": "figure", "type": "bars", "categories": ["a"],
                                         "series": [{"values": [1, 2]}]}]}]},
              "expected 1 values, found 2"),
+            ({"sections": [{"blocks": [{"kind": "figure", "type": "lines", "series": [
+                {"x": [0, 1, 2], "y": [1e-200, 2, 3]}]}]}]},
+             "section 1, block 1: y: expected 0 or a number of 1e-150 to 1e150, found 1e-200"),
+            ({"sections": [{"blocks": [{"kind": "figure", "type": "heat", "x": {"ticks": [1]},
+                                        "y": {"ticks": [1]},
+                                        "layers": [{"cells": [[1.7e308]]}]}]}]},
+             "cells: expected 0 or a number of 1e-150 to 1e150, found 1.7e+308"),
             ({"sections": [{"blocks": [{"kind": "table", "columns": [{"name": "a"}, {"name": "b"}],
                                         "rows": [[1]]}]}]}, "rows: expected one cell")):
         broken = folder / "broken.json"
