@@ -92,10 +92,24 @@ static const char *csv_of(char c) {
     return c == '"' ? "\"\"" : NULL;
 }
 
+static const char *skip_digits(const char *text) {
+    return text + strspn(text, "0123456789");
+}
+
+// Whether the whole text is a decimal number below 0: "-2+3" begins like one.
+static int is_negative_number(const char *text) {
+    const char *end = skip_digits(text + 1);
+    if (*text != '-' || end == text + 1) return 0;
+    if (*end == '.') end = skip_digits(end + 1);
+    if (*end != 'e' && *end != 'E') return !*end;
+    end += strchr("+-", end[1]) && end[1] ? 2 : 1;
+    return *end && !*skip_digits(end);
+}
+
 // A number that begins with a minus is no formula, and neither is a minus alone.
 static int is_formula(const char *text) {
     if (!strchr("=+-@\t\r", *text) || !*text) return 0;
-    return !(*text == '-' && (!text[1] || (text[1] >= '0' && text[1] <= '9')));
+    return strcmp(text, "-") != 0 && !is_negative_number(text);
 }
 
 void plb_escape_csv(plb_strbuf *out, const char *text) {

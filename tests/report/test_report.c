@@ -69,6 +69,10 @@ static void test_escapes(void) {
     check_escape(plb_escape_csv, "a,b\"c\"\n", "\"a,b\"\"c\"\"\n\"");
     check_escape(plb_escape_csv, "=1+1", "\"'=1+1\"");
     check_escape(plb_escape_csv, "-1.5", "-1.5");
+    check_escape(plb_escape_csv, "-1.5e-07", "-1.5e-07");
+    check_escape(plb_escape_csv, "-", "-");
+    check_escape(plb_escape_csv, "-1.5e", "\"'-1.5e\"");
+    check_escape(plb_escape_csv, "-2+3+cmd|' /C calc'!A0", "\"'-2+3+cmd|' /C calc'!A0\"");
     check_escape(plb_escape_terminal, "a\033[31m\nb", "a\xef\xbf\xbd[31m b");
     check_escape(plb_escape_terminal,
                  "\xc2\x9b"

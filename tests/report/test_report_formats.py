@@ -47,9 +47,10 @@ def test_formula_is_a_text(folder, _path):
     path = folder / "formula.json"
     path.write_text(json.dumps({"document": "report", "version": 1, "title": "t", "sections": [
         {"title": "s", "blocks": [{"kind": "table", "columns": [{"name": "n", "type": "text"}],
-                                   "rows": [["=cmd()"], ["-3"], ["@x"]]}]}]}))
+                                   "rows": [["=cmd()"], ["-3"], ["@x"],
+                                            ["-2+3+cmd|' /C'!A0"]]}]}]}))
     assert rows_of(plumb("report", path, "--format", "csv")) == [
-        {"n": "'=cmd()"}, {"n": "-3"}, {"n": "'@x"}]
+        {"n": "'=cmd()"}, {"n": "-3"}, {"n": "'@x"}, {"n": "'-2+3+cmd|' /C'!A0"}]
 
 
 def test_long_titles_are_whole(folder, _path):
