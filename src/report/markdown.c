@@ -6,6 +6,7 @@
 #include "base/core/status.h"
 #include "report/escape.h"
 #include "report/parts.h"
+#include "report/terminal.h"
 #include "report/write.h"
 
 enum { FOLD_FROM = 12 }; // rows
@@ -36,7 +37,8 @@ static void put_table(plb_strbuf *out, const plb_table *t, bool caption) {
     const bool fold = rows >= FOLD_FROM;
     if (fold) {
         put(out, "<details><summary>");
-        plb_escape_html(out, t->caption ? t->caption : t->name);
+        // A new line stays a reference to one: an empty line would end the HTML.
+        plb_escape_xml(out, t->caption ? t->caption : t->name);
         plb_strbuf_printf(out, " (%zu rows)</summary>\n\n", rows);
     } else if (caption && t->caption) {
         put_escaped(out, "**", t->caption, "**\n\n");
@@ -56,16 +58,30 @@ static void put_table(plb_strbuf *out, const plb_table *t, bool caption) {
     put(out, fold ? "\n</details>\n\n" : "\n");
 }
 
-// Indented code: nothing in it is markup, not even backquotes.
+static size_t longest_run(const char *text, char c) {
+    size_t longest = 0;
+    for (size_t run = 0; *text; text++) {
+        run = *text == c ? run + 1 : 0;
+        if (run > longest) longest = run;
+    }
+    return longest;
+}
+
+// Between fences that are longer than any backquotes in it, nothing is markup. Indented code would
+// be a paragraph where a list stands before it.
 static void put_code(plb_strbuf *out, const char *text) {
+    const size_t inside = longest_run(text, '`');
+    const int fence = (int)(inside < 3 ? 3 : inside + 1);
+    plb_put_repeated(out, "`", fence);
+    put(out, "\n");
     for (const char *line = text; *line;) {
-        size_t length = strcspn(line, "\n");
-        put(out, "    ");
+        const size_t length = strcspn(line, "\r\n");
         plb_strbuf_append(out, line, length);
         put(out, "\n");
-        line += length + (line[length] == '\n');
+        line += length + (line[length] == '\r' && line[length + 1] == '\n') + (line[length] != 0);
     }
-    put(out, "\n");
+    plb_put_repeated(out, "`", fence);
+    put(out, "\n\n");
 }
 
 static plb_status put_figure(plb_strbuf *out, const plb_document *d, const plb_figure *f) {

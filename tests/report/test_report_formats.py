@@ -61,16 +61,47 @@ def test_long_titles_are_whole(folder, _path):
     assert rows_of(plumb("report", path, "--format", "csv")) == [{f"{name} (furlongs)": "1"}]
 
 
+def without_code(text):
+    """Markdown without its fenced code; ends of lines are those that CommonMark knows."""
+    kept, fence = [], None
+    for line in re.split("\r\n|\r|\n", text):
+        if fence:
+            fence = None if re.fullmatch(fence + "`* *", line) else fence
+        elif line.startswith("```"):
+            fence = re.match("`+", line)[0]
+        else:
+            kept.append(line)
+    return "\n".join(kept)
+
+
 def test_markdown(_folder, path):
     text = plumb("report", path, "--format", "md")
-    marked = "\n".join(line for line in text.splitlines() if not line.startswith("    "))
+    marked = without_code(text)
     assert "<script>" not in marked and "<img" not in marked and "[x](" not in marked
     assert "- **reproduced**: The gap narrows." in text
     assert "| plumb-plan | 300 µs | 280 µs | 320 µs |" in text
-    assert "    plumb study levels --part accuracy\n" in text
+    assert "```\nplumb study levels --part accuracy\n```\n" in text
     for line in text.splitlines():  # a bar in a label does not end its cell
         if line.startswith("| plumb"):
             assert len(re.findall(r"(?<!\\)\|", line)) == 5, line
+
+
+def test_markdown_of_strange_texts(folder, _path):
+    live = "<img src=x>"
+    code = f"a\r{live}\r\n```\n{live}\n````` x\n# {live}"
+    path = folder / "strange.json"
+    path.write_text(json.dumps({"document": "report", "version": 1, "title": "t", "sections": [
+        {"title": "s", "blocks": [
+            {"kind": "list", "items": ["one"]}, {"kind": "code", "text": code},
+            {"kind": "log", "title": "- l", "text": code},
+            {"kind": "table", "title": f"a\n\n- b\r\r{live}", "rows": [["r"]] * 20,
+             "columns": [{"name": "n", "type": "text"}]}]}]}))
+    text = plumb("report", path, "--format", "md")
+    marked = without_code(text)
+    assert live in text and live not in marked, text
+    # A list would take indented code up as a paragraph of its own; a fence at the margin ends it.
+    assert re.search(r"- one\n\n``````\na\n<img", text), text
+    assert re.search(r"<details><summary>.*&lt;img.* \(20 rows\)</summary>\n", marked), marked
 
 
 def test_svg(folder, path):

@@ -539,7 +539,7 @@ static void a_run_in_pieces_is_judged_by_its_busiest(void) {
     char *said = page();
     CHECK_PAGE("**OPEN**: All threads beat one on the CPU (stated: 1.63 times, threads");
     CHECK_PAGE("kept 1.5 processors busy when the run began or was taken up again");
-    CHECK_PAGE("    plumb study tiny\n    plumb study tiny --resume --only sizes\n");
+    CHECK_PAGE("\nplumb study tiny\nplumb study tiny --resume --only sizes\n");
     CHECK_PAGE("| sizes |  |  |  | **not run** | no item of this part was begun |");
     CHECK_SAY(!strstr(said, "| train |  |"), "%s", said);
     plb_free(said);
