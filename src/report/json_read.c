@@ -264,6 +264,13 @@ static plb_status read_grid(const reader *r, const json_t *json, plb_figure *f) 
     return PLB_OK;
 }
 
+// A vertical line at a value of the x axis.
+static plb_status read_mark(const reader *r, const json_t *json, double factor, plb_figure *f) {
+    if (!json) return PLB_OK;
+    f->mark = text_of(json, "label", "");
+    return read_number(r, json_object_get(json, "x"), "mark.x", factor, &f->mark_x);
+}
+
 static plb_status read_plane(const reader *r, const json_t *json, plb_figure *f) {
     double factors[2];
     const bool bars = f->kind == PLB_FIGURE_BARS || f->kind == PLB_FIGURE_STACK;
@@ -282,7 +289,7 @@ static plb_status read_plane(const reader *r, const json_t *json, plb_figure *f)
     for (size_t i = 0; i < f->series_count; i++)
         PLB_TRY(read_series(r, json_array_get(list, i), factors, &series[i]));
     f->series = series;
-    return PLB_OK;
+    return read_mark(r, json_object_get(json, "mark"), factors[0], f);
 }
 
 // Bars of one series that are named after stacks have the stacks' colours.
@@ -307,8 +314,6 @@ static plb_status read_figure(const reader *r, const json_t *json, plb_section *
     PLB_TRY(read_kind(r, json, &f));
     PLB_TRY(f.kind == PLB_FIGURE_HEAT ? read_grid(r, json, &f) : read_plane(r, json, &f));
     PLB_TRY(colour_categories(r, &f));
-    const json_t *mark = json_object_get(json, "mark");
-    if (mark) f.mark = text_of(mark, "label", ""), f.mark_x = number_of(json_object_get(mark, "x"));
     plb_section_figure(section, &f);
     return PLB_OK;
 }

@@ -117,6 +117,19 @@ def test_svg(folder, path):
     assert alone == [str(folder / "one.svg")]
 
 
+def test_mark_is_in_the_axis_unit(folder, _path):
+    path, svg = folder / "mark.json", folder / "mark.svg"
+    path.write_text(json.dumps({"document": "report", "version": 1, "title": "t", "sections": [
+        {"title": "s", "blocks": [{
+            "kind": "figure", "type": "lines", "title": "f", "x": {"unit": "ms"},
+            "mark": {"x": 5, "label": "here"},
+            "series": [{"name": "", "x": [0, 5, 10], "y": [1, 2, 3]}]}]}]}))
+    plumb("report", path, "-o", svg)
+    points = re.findall(r'<circle cx="([\d.]+)"', svg.read_text())
+    mark = re.search(r'd="M([\d.]+) [^>]*stroke-dasharray="4 3"', svg.read_text())
+    assert len(points) == 3 and mark[1] == points[1], (points, mark)
+
+
 def pixels(data):
     """Width, height and the raw rows of an 8-bit PNG without interlacing."""
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
