@@ -122,9 +122,18 @@ double plb_scale_at(const plb_scale *scale, double value) {
     return scale->from + fmin(fmax(share, 0), 1) * (scale->to - scale->from);
 }
 
+// How far its nearest neighbour is; 0: there is none.
+static double step_at(const plb_scale *scale, int tick) {
+    const double *at = scale->tick + tick;
+    const double before = tick > 0 ? at[0] - at[-1] : 0;
+    const double behind = tick + 1 < scale->ticks ? at[1] - at[0] : 0;
+    return before > 0 && behind > 0 ? fmin(before, behind) : fmax(before, behind);
+}
+
 void plb_scale_tick_text(const plb_scale *scale, int tick, char out[PLB_UNIT_BYTES_SHOWN]) {
     // The ticks of a logarithmic axis are far apart: each has the unit that suits it.
-    double value = scale->tick[tick];
+    const double value = scale->tick[tick];
     plb_unit_show_tick(scale->unit, value,
-                       scale->log ? value : fmax(fabs(scale->low), fabs(scale->high)), out);
+                       scale->log ? value : fmax(fabs(scale->low), fabs(scale->high)),
+                       step_at(scale, tick), out);
 }

@@ -88,11 +88,18 @@ void plb_unit_show(plb_unit unit, double value, char out[PLB_UNIT_BYTES_SHOWN]) 
         snprintf(out, PLB_UNIT_BYTES_SHOWN, "%.*f%s", digits_of(shown), shown, suffix);
 }
 
-void plb_unit_show_tick(plb_unit unit, double value, double magnitude,
+static double decade_of(double value) {
+    return floor(log10(fabs(value)) + 1e-9);
+}
+
+void plb_unit_show_tick(plb_unit unit, double value, double magnitude, double apart,
                         char out[PLB_UNIT_BYTES_SHOWN]) {
     const char *suffix;
-    double scale = plb_unit_scale(unit, magnitude, &suffix);
-    snprintf(out, PLB_UNIT_BYTES_SHOWN, "%.4g%s", value / scale, value == 0 ? "" : suffix);
+    const double scale = plb_unit_scale(unit, magnitude, &suffix);
+    const double needed =
+        value != 0 && apart > 0 ? decade_of(value / scale) - decade_of(apart / scale) + 1 : 0;
+    const int digits = (int)fmin(fmax(needed, 4), 15);
+    snprintf(out, PLB_UNIT_BYTES_SHOWN, "%.*g%s", digits, value / scale, value == 0 ? "" : suffix);
 }
 
 void plb_moment_show(int64_t unix_ms, char out[PLB_UNIT_BYTES_SHOWN]) {

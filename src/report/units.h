@@ -27,8 +27,9 @@ enum { PLB_UNIT_BYTES_SHOWN = 32 };
 
 // Three significant digits and the unit; "-" for NaN.
 PLB_API void plb_unit_show(plb_unit unit, double value, char out[PLB_UNIT_BYTES_SHOWN]);
-// A tick of an axis whose largest value is `magnitude`: the ticks of one axis share a unit.
-PLB_API void plb_unit_show_tick(plb_unit unit, double value, double magnitude,
+// A tick of an axis whose largest value is `magnitude`: the ticks of one axis share a unit. It has
+// as many digits as tell it from a tick that is `apart` from it; four if they are enough.
+PLB_API void plb_unit_show_tick(plb_unit unit, double value, double magnitude, double apart,
                                 char out[PLB_UNIT_BYTES_SHOWN]);
 // What values of this magnitude are divided by, and what is written behind them; *suffix is static.
 PLB_API double plb_unit_scale(plb_unit unit, double magnitude, const char **suffix);

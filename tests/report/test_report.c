@@ -111,6 +111,36 @@ static void test_linear_axis(void) {
     CHECK(s.high > s.low && s.ticks > 1);
 }
 
+static void check_labels(const plb_scale *s, const char *first, const char *second) {
+    char text[2][PLB_UNIT_BYTES_SHOWN] = {""};
+    for (int i = 0; i < s->ticks; i++) {
+        plb_scale_tick_text(s, i, text[i % 2]);
+        CHECK_SAY(strcmp(text[0], text[1]) != 0, "two neighbours are \"%s\"", text[0]);
+        if (i == 1) {
+            CHECK_SAY(!strcmp(text[0], first) && !strcmp(text[1], second), "%s, %s", text[0],
+                      text[1]);
+        }
+    }
+}
+
+// Each tick has a text of its own, and no digits beyond.
+static void test_tick_labels(void) {
+    plb_scale s = {.from = 0, .to = 300};
+    plb_scale_fit(&s, &(plb_figure_axis){.unit = PLB_UNIT_NS}, 0, 10e6, 5);
+    check_labels(&s, "0", "2 ms");
+    plb_scale_fit(&s, &(plb_figure_axis){.unit = PLB_UNIT_NS}, 12.3452e6, 12.3488e6, 5);
+    check_labels(&s, "12.345 ms", "12.346 ms");
+    plb_scale_fit(&s, &(plb_figure_axis){.unit = PLB_UNIT_SHARE}, 0.999991, 0.999993, 5);
+    check_labels(&s, "99.9991 %", "99.99915 %");
+    plb_scale_fit(&s, &(plb_figure_axis){.unit = PLB_UNIT_COUNT}, 100000, 100002, 5);
+    check_labels(&s, "100 k", "100.001 k");
+    plb_scale_fit(&s, &(plb_figure_axis){.unit = PLB_UNIT_COUNT, .log = true}, 100000, 100002, 5);
+    plb_scale_ticks_at(&s, (const double[]){100001, 100000, 100002}, 3, 12);
+    check_labels(&s, "100 k", "100.001 k");
+    plb_scale_fit(&s, &(plb_figure_axis){.log = true}, 1, 1e7, 5);
+    check_labels(&s, "1", "100");
+}
+
 static void test_logarithmic_axis(void) {
     plb_scale s = {.from = 0, .to = 300};
     const plb_figure_axis axis = {.unit = PLB_UNIT_NS, .log = true};
@@ -364,6 +394,7 @@ static const check_test tests[] = {
     {"units", test_units},
     {"escapes", test_escapes},
     {"linear_axis", test_linear_axis},
+    {"tick_labels", test_tick_labels},
     {"logarithmic_axis", test_logarithmic_axis},
     {"far_ends", test_far_ends},
     {"far_points", test_far_points},
