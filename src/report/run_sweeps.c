@@ -115,61 +115,114 @@ static const char *outcome_of(const plb_run_case *c) {
 }
 
 // ---------------------------------------------------------------------------- slices
-// One stack along one sweep. Over batches: per sample; over threads: as a ratio to one thread.
+typedef struct slice {
+    double *x, *y, *low, *high;
+    const char **label; // why there is no value
+} slice;
+
+// The fewest threads that any stack was measured with, mostly one: speed-ups relate to them. 0: no
+// stack was.
+static int64_t base_of(const family *f) {
+    const plb_sweep sweep = PLB_SWEEP_THREADS;
+    for (size_t i = 0; i < f->values[0]; i++) {
+        for (size_t k = 0; k < f->stacks; k++) {
+            const plb_run_case *c = find(f, k, &sweep, 1, &f->value[0][i]);
+            if (c && c->ok) return f->value[0][i];
+        }
+    }
+    return 0;
+}
+
+static const char *threads_text(const family *f, int64_t threads) {
+    if (threads == 1) return "one thread";
+    const char *text = plb_arena_printf(f->all->arena, "%" PRId64 " threads", threads);
+    return text ? text : "";
+}
+
+// From times to ratios to the base. A stack that lacks the base has none, and says why.
+static plb_status relate(const family *f, size_t stack, int64_t base, slice *s) {
+    const plb_sweep sweep = PLB_SWEEP_THREADS;
+    const plb_run_case *c = find(f, stack, &sweep, 1, &base);
+    const double alone = c && c->ok ? c->s.median_ns : (double)NAN;
+    const char *lacks = c && !c->ok ? outcome_of(c) : "no case";
+    const char *why = plb_arena_printf(f->all->arena, "%s with %s", lacks, threads_text(f, base));
+    if (!why) return no_memory();
+    for (size_t i = 0; i < f->values[0]; i++) {
+        const double slow = s->high[i], fast = s->low[i];
+        if (isnan(alone) && !isnan(s->y[i])) s->label[i] = why;
+        s->y[i] = alone / s->y[i], s->low[i] = alone / slow, s->high[i] = alone / fast;
+    }
+    return PLB_OK;
+}
+
+// One stack along one sweep. Over batches: per sample; over threads: as a ratio to the fewest.
 static plb_status fill_slice(const family *f, size_t stack, plb_sweep sweep,
                              plb_figure_series *out) {
     const size_t n = f->values[0];
     double *x = plb_arena_alloc(f->all->arena, 4 * (n + 1) * sizeof *x);
     const char **label = plb_arena_alloc(f->all->arena, (n + 1) * sizeof *label);
     if (!x || !label) return no_memory();
-    double *y = x + n + 1, *low = y + n + 1, *high = low + n + 1, alone = (double)NAN;
+    slice s = {x, x + n + 1, x + 2 * (n + 1), x + 3 * (n + 1), label};
     for (size_t i = 0; i < n; i++) {
         const plb_run_case *c = find(f, stack, &sweep, 1, &f->value[0][i]);
         const bool known = c && c->ok;
         double divisor = known && sweep == PLB_SWEEP_BATCH ? (double)c->c.batch : 1;
-        x[i] = (double)f->value[0][i];
-        y[i] = known ? c->s.median_ns / divisor : (double)NAN;
-        low[i] = known ? c->s.low_ns / divisor : (double)NAN;
-        high[i] = known ? c->s.high_ns / divisor : (double)NAN;
-        label[i] = outcome_of(c);
-        if (f->value[0][i] == 1) alone = y[i];
+        s.x[i] = (double)f->value[0][i];
+        s.y[i] = known ? c->s.median_ns / divisor : (double)NAN;
+        s.low[i] = known ? c->s.low_ns / divisor : (double)NAN;
+        s.high[i] = known ? c->s.high_ns / divisor : (double)NAN;
+        s.label[i] = outcome_of(c);
     }
-    for (size_t i = 0; sweep == PLB_SWEEP_THREADS && i < n; i++) {
-        const double slow = high[i], fast = low[i];
-        y[i] = alone / y[i], low[i] = alone / slow, high[i] = alone / fast;
-    }
+    if (sweep == PLB_SWEEP_THREADS) PLB_TRY(relate(f, stack, base_of(f), &s));
     *out = (plb_figure_series){.name = f->stack[stack],
                                .count = n,
-                               .x = x,
-                               .y = y,
-                               .low = low,
-                               .high = high,
-                               .label = label,
+                               .x = s.x,
+                               .y = s.y,
+                               .low = s.low,
+                               .high = s.high,
+                               .label = s.label,
                                .colour = f->colour[stack]};
     return PLB_OK;
 }
 
 static plb_status add_ideal(const family *f, plb_figure_series *out) {
     const size_t n = f->values[0];
-    double *x = plb_arena_alloc(f->all->arena, (n + 1) * sizeof *x);
+    const double base = (double)base_of(f);
+    double *x = plb_arena_alloc(f->all->arena, 2 * (n + 1) * sizeof *x);
     if (!x) return no_memory();
-    for (size_t i = 0; i < n; i++) x[i] = (double)f->value[0][i];
+    double *y = x + n + 1;
+    for (size_t i = 0; i < n; i++) x[i] = (double)f->value[0][i], y[i] = x[i] / base;
     *out = (plb_figure_series){.name = "as many times as threads",
                                .count = n,
                                .x = x,
-                               .y = x,
+                               .y = y,
                                .style = PLB_SERIES_DASHED,
                                .colour = PLB_PALETTE};
     return PLB_OK;
 }
 
+static const char *caption_of(const family *f, plb_sweep sweep) {
+    if (sweep == PLB_SWEEP_BATCH)
+        return "Time of one sample. Where a line falls, a larger batch uses the machine better.";
+    if (sweep == PLB_SWEEP_SIZE)
+        return "Time of one iteration; height and width of the input grow together.";
+    const char *text = plb_arena_printf(
+        f->all->arena, "How many times faster than %s; the dashed line is perfect.",
+        threads_text(f, base_of(f)));
+    return text ? text : "";
+}
+
+static const char *measure_of(const family *f, plb_sweep sweep) {
+    if (sweep == PLB_SWEEP_BATCH) return "time of one sample";
+    if (sweep == PLB_SWEEP_SIZE) return "time of one iteration";
+    const char *text =
+        plb_arena_printf(f->all->arena, "speed-up against %s", threads_text(f, base_of(f)));
+    return text ? text : "";
+}
+
 static plb_status add_slice(const family *f, plb_sweep sweep, plb_section *s) {
     static const char *const kinds[] = {"over-batch", "over-size", "over-threads"};
     static const char *const tails[] = {"over the batch", "over the size", "over threads"};
-    static const char *const captions[] = {
-        "Time of one sample. Where a line falls, a larger batch uses the machine better.",
-        "Time of one iteration; height and width of the input grow together.",
-        "How many times faster than one thread; the dashed line is perfect."};
     plb_figure_series series[MOST_STACKS + 1];
     size_t count = f->stacks;
     for (size_t k = 0; k < f->stacks; k++) PLB_TRY(fill_slice(f, k, sweep, &series[k]));
@@ -179,12 +232,10 @@ static plb_status add_slice(const family *f, plb_sweep sweep, plb_section *s) {
         .kind = PLB_FIGURE_LINES,
         .name = name,
         .title = title_of(f, tails[sweep]),
-        .caption = captions[sweep],
+        .caption = caption_of(f, sweep),
         .command = plb_run_command(f->all, name),
         .x = {.title = plb_sweep_name(sweep), .unit = PLB_UNIT_COUNT, .log = true},
-        .y = {.title = sweep == PLB_SWEEP_BATCH  ? "time of one sample"
-                       : sweep == PLB_SWEEP_SIZE ? "time of one iteration"
-                                                 : "speed-up",
+        .y = {.title = measure_of(f, sweep),
               .unit = sweep == PLB_SWEEP_THREADS ? PLB_UNIT_RATIO : PLB_UNIT_NS,
               .log = true},
         .series = series,
@@ -258,7 +309,9 @@ static bool is_surface(family *f) {
 
 static bool is_slice(family *f, plb_sweep sweep) {
     drop_sparse(f, 2);
-    return f->values[0] >= (sweep == PLB_SWEEP_THREADS ? 2 : LEAST_POINTS) && f->stacks;
+    if (!f->stacks) return false;
+    return sweep == PLB_SWEEP_THREADS ? f->values[0] >= 2 && base_of(f) > 0
+                                      : f->values[0] >= LEAST_POINTS;
 }
 
 static plb_status add_slices(const plb_run_cases *all, plb_document *d, plb_section **section,

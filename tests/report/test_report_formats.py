@@ -303,6 +303,28 @@ def test_run_of_store(folder, _path):
     assert {r["batch"] for r in grid} >= {"1", "8", "16", "32"}
 
 
+def test_threads_relate_to_the_fewest(folder, _path):
+    db = folder / "threads.db"
+    draw = samples.generator()
+    cases = [samples.measured(draw, 4e6 / threads, threads=threads) for threads in (2, 4)]
+    cases.append(samples.failed("crash", "signal 11", stack="torch-eager", threads=2))
+    cases.append(samples.measured(draw, 1e6, stack="torch-eager", threads=4))
+    cases.append(samples.measured(draw, 1e6, stack="openvino", threads=4))
+    cases.append(samples.measured(draw, 1e6, stack="openvino", threads=8))
+    number = samples.add(db, folder, samples.run_of(draw, cases))
+    name = next(p for p in parts(number, db) if p.startswith("over-threads"))
+    rows = rows_of(plumb("report", number, "--db", db, "--format", "csv", "--part", name))
+    found = {(r["series"], r["threads"]): r["speed-up against 2 threads"] for r in rows}
+    ideal = "as many times as threads"
+    assert [found[ideal, n] for n in "248"] == ["1", "2", "4"], found
+    assert found["plumb-plan", "2"] == "1" and 1.9 < float(found["plumb-plan", "4"]) < 2.1, found
+    why = {(r["series"], r["threads"]): r["name"] for r in rows}
+    assert [why["torch-eager", n] for n in "24"] == ["crash", "crash with 2 threads"], why
+    assert why["openvino", "8"] == "no case with 2 threads", why
+    text = plumb("report", number, "--db", db, "--format", "md", "--part", name)
+    assert "How many times faster than 2 threads" in text
+
+
 def test_part_alone(folder, path):
     text = plumb("report", path, "--format", "md", "--part", "bars")
     assert "280" in text and text.count("\n### ") == 1, text
