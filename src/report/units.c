@@ -80,10 +80,10 @@ void plb_unit_show(plb_unit unit, double value, char out[PLB_UNIT_BYTES_SHOWN]) 
         snprintf(out, PLB_UNIT_BYTES_SHOWN, "%s∞", value < 0 ? "−" : "");
     else if (value == 0 || (whole && scale == 1 && unit != PLB_UNIT_RATIO))
         snprintf(out, PLB_UNIT_BYTES_SHOWN, "%.0f%s", shown, suffix);
-    else if (unit == PLB_UNIT_RATIO && fabs(shown) < 99.995)
-        snprintf(out, PLB_UNIT_BYTES_SHOWN, "%.*f%s", fabs(shown) < 9.9995 ? 3 : 2, shown, suffix);
     else if (fabs(shown) < 0.001 || fabs(shown) >= 1e6)
         snprintf(out, PLB_UNIT_BYTES_SHOWN, "%.3g%s", shown, suffix);
+    else if (unit == PLB_UNIT_RATIO && fabs(shown) < 99.995)
+        snprintf(out, PLB_UNIT_BYTES_SHOWN, "%.*f%s", fabs(shown) < 9.9995 ? 3 : 2, shown, suffix);
     else
         snprintf(out, PLB_UNIT_BYTES_SHOWN, "%.*f%s", digits_of(shown), shown, suffix);
 }

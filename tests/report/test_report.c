@@ -34,6 +34,8 @@ static void test_units(void) {
     check_unit(PLB_UNIT_COUNT, 1024, "1024");
     check_unit(PLB_UNIT_COUNT, 131072, "131 k");
     check_unit(PLB_UNIT_RATIO, 1, "1.000×");
+    check_unit(PLB_UNIT_RATIO, 0.00043, "0.00043×");
+    check_unit(PLB_UNIT_RATIO, 0.0123, "0.012×");
     check_unit(PLB_UNIT_RATIO, 12.345, "12.35×");
     check_unit(PLB_UNIT_RATIO, 123.45, "123×");
     check_unit(PLB_UNIT_SHARE, 0.371, "37.1 %");
