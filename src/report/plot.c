@@ -135,6 +135,25 @@ static void plot_bars(const plot *p) {
     }
 }
 
+// What stands behind a stack: the sum, unless it is a whole, or why there is none.
+static void put_sum(const plot *p, size_t category, double sum) {
+    const plb_figure *f = p->f;
+    const char *why = "no value";
+    char text[PLB_UNIT_BYTES_SHOWN];
+    if (sum > 0) {
+        plb_unit_show(f->y.unit, sum, text);
+        if (f->y.unit != PLB_UNIT_SHARE) plb_strbuf_printf(p->out, " %s", text);
+        return;
+    }
+    for (size_t s = 0; s < f->series_count; s++) {
+        const plb_figure_series *part = &f->series[s];
+        if (isnan(part->y[category]) && part->label && part->label[category])
+            why = part->label[category];
+    }
+    put(p, " ");
+    plb_escape_terminal(p->out, why);
+}
+
 static void plot_stack(const plot *p) {
     const plb_figure *f = p->f;
     const int label = label_columns(f), room = p->columns - label - 14;
@@ -148,7 +167,6 @@ static void plot_stack(const plot *p) {
     for (size_t c = 0; c < f->categories; c++) {
         double sum = 0;
         int used = 0;
-        char text[PLB_UNIT_BYTES_SHOWN];
         plb_put_padded(p->out, f->category[c], label, true);
         put(p, " ");
         for (size_t s = 0; most > 0 && s < f->series_count; s++) {
@@ -159,8 +177,7 @@ static void plot_stack(const plot *p) {
             used = to;
         }
         plb_put_plain(p->out, p->terminal);
-        plb_unit_show(f->y.unit, sum, text);
-        if (f->y.unit != PLB_UNIT_SHARE && sum > 0) plb_strbuf_printf(p->out, " %s", text);
+        put_sum(p, c, sum);
         put(p, "\n");
     }
 }

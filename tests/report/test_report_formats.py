@@ -184,6 +184,20 @@ def test_terminal(_folder, path):
     assert max(len(line) for line in text.splitlines() if "<img" not in line) <= 100
 
 
+def test_terminal_says_why_a_stack_is_missing(folder, _path):
+    path = folder / "stacks.json"
+    path.write_text(json.dumps({"document": "report", "version": 1, "title": "t", "sections": [
+        {"title": "s", "blocks": [{
+            "kind": "figure", "type": "stacked", "title": "f", "y": {"unit": "ms"},
+            "categories": ["fits", "large", "none"],
+            "series": [{"name": "a", "values": [1, "oom", None]},
+                       {"name": "b", "values": [2, None, None]}]}]}]}))
+    lines = [line.split() for line in plumb("report", path, "--plot").splitlines()]
+    found = {line[0]: line[-2:] for line in lines if line and line[0] in ("fits", "large", "none")}
+    assert found == {"fits": ["3.00", "ms"], "large": ["large", "oom"],
+                     "none": ["no", "value"]}, found
+
+
 def in_terminal(path, **environment):
     """What the program prints to a terminal."""
     output = []
