@@ -22,6 +22,7 @@ static plb_status no_memory(void) {
 typedef struct curve {
     double *x, *y; // iterations from 1, nanoseconds
     size_t count, warmup;
+    double began; // the first iteration that counts
 } curve;
 
 static plb_status read_curve(const plb_run_cases *all, const plb_run_case *c, curve *out) {
@@ -43,13 +44,15 @@ static plb_status read_curve(const plb_run_cases *all, const plb_run_case *c, cu
         }
         if (blocks[b].kind == PLB_BLOCK_WARMUP) out->warmup = out->count;
     }
+    if (out->warmup < out->count) out->began = out->x[out->warmup];
     return PLB_OK;
 }
 
 // All of the first samples, then medians of stretches that grow with the number of the iteration:
-// on a logarithmic axis points are as far apart everywhere.
+// on a logarithmic axis points are as far apart everywhere. No stretch holds warm-up and more.
 static void thin(curve *c) {
     size_t n = 0;
+    const size_t warmup = c->warmup;
     const double step = c->count > POINTS ? pow((double)c->count / 10, 1.0 / (POINTS - 10)) : 1;
     double next = 1;
     for (size_t from = 0; from < c->count;) {
@@ -58,11 +61,11 @@ static void thin(curve *c) {
             next = fmax((double)from * step, (double)from + 1);
             to = (size_t)next < c->count ? (size_t)next : c->count;
         }
+        if (from < warmup && to > warmup) to = warmup;
         const double x = c->x[from + (to - from) / 2];
-        const size_t warmup = c->warmup;
         c->y[n] = plb_median(c->y + from, to - from);
         c->x[n++] = x;
-        if (from < warmup && to >= warmup) c->warmup = n;
+        if (to == warmup) c->warmup = n;
         from = to;
     }
     c->count = n;
@@ -93,9 +96,9 @@ static plb_status add_warmup(const plb_run_cases *all, const plb_run_group *g, p
         PLB_TRY(read_curve(all, c, &line));
         thin(&line);
         if (!line.count) continue;
-        if (line.warmup && line.warmup <= line.count) {
-            ends[marked] = line.x[line.warmup - 1];
-            ends[MOST_CURVES + marked++] = line.y[line.warmup - 1];
+        if (line.warmup && line.warmup < line.count) {
+            ends[marked] = line.began;
+            ends[MOST_CURVES + marked++] = line.y[line.warmup];
         }
         series[n++] = (plb_figure_series){.name = c->name,
                                           .count = line.count,

@@ -310,6 +310,10 @@ def test_run_of_store(folder, _path):
     eager = next(r for r in cases if r["stack"] == "torch-eager" and r["batch"] == "8")
     assert eager["verdict"] == "SLOWER" and 4.8 < float(eager["× floor"]) < 5.2
     assert abs(float(eager["throughput 1/s"]) * float(eager["time ns"]) / 8e9 - 1) < 1e-6
+    name = next(p for p in parts(number, db) if p.startswith("warm-up"))
+    warm = rows_of(plumb("report", number, "--db", db, "--format", "csv", "--part", name))
+    marks = {r["iteration"] for r in warm if r["series"] == "measured from here on"}
+    assert marks == {"17"}, marks  # each start of the samples warms up 16 times
     broken = next(r for r in cases if r["outcome"] == "crash")
     assert broken["time ns"] == "" and broken["stack"] == "onnxruntime"
     grid = rows_of(plumb("report", number, "--db", db, "--format", "csv", "--part",
@@ -337,6 +341,25 @@ def test_threads_relate_to_the_fewest(folder, _path):
     assert why["openvino", "8"] == "no case with 2 threads", why
     text = plumb("report", number, "--db", db, "--format", "md", "--part", name)
     assert "How many times faster than 2 threads" in text
+
+
+def test_mark_of_a_long_warm_up(folder, _path):
+    db = folder / "long.db"
+    draw = samples.generator()
+    case = samples.measured(draw, 1e6, starts=1)
+    blocks = [{"kind": kind, "sweep": sweep, "began_ns": began, "iterations_per_sample": 1,
+               "marks": 0, "samples_ns": [ns] * count}
+              for kind, sweep, began, ns, count in (("warmup", None, 0, 3_000_000, 1003),
+                                                    ("timed", 0, 10, 1_000_000, 2000))]
+    case["starts"][0].update(blocks=blocks, warmup_iterations=1003)
+    number = samples.add(db, folder, samples.run_of(draw, [case]))
+    name = next(p for p in parts(number, db) if p.startswith("warm-up"))
+    rows = rows_of(plumb("report", number, "--db", db, "--format", "csv", "--part", name))
+    mark, = (r for r in rows if r["series"] == "measured from here on")
+    assert mark["iteration"] == "1004" and mark["time of one iteration ns"] == "1000000", mark
+    for row in rows:  # stretches hold one or the other
+        slow = float(row["iteration"]) <= 1003
+        assert float(row["time of one iteration ns"]) == (3e6 if slow else 1e6), row
 
 
 def test_part_alone(folder, path):
