@@ -19,7 +19,7 @@
 #include "base/folder.h"
 
 enum { PAGE = 4096 };
-static const char magic[8] = {'P', 'L', 'B', 'P', 'I', 'X', '0', '1'};
+static const char magic[8] = {'P', 'L', 'B', 'P', 'I', 'X', '0', '2'};
 
 typedef struct header {
     char magic[8];

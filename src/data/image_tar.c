@@ -193,9 +193,15 @@ static void tar_release(plb_dataset *set) {
     plb_arena_free(self->pictures.arena);
 }
 
+// The splits of one archive differ only in the pictures that they took from it.
 static plb_status tar_source(const plb_dataset *set, uint64_t *out_hash) {
     const image_tar *self = (const image_tar *)set;
     *out_hash = plb_hash_bytes(*out_hash, &self->resize_short, sizeof self->resize_short);
+    for (size_t i = 0; i < self->pictures.count; i++) {
+        const picture *at = &self->pictures.items[i];
+        *out_hash = plb_hash_string(*out_hash, at->name);
+        *out_hash = plb_hash_bytes(*out_hash, &at->label, sizeof at->label);
+    }
     return plb_source_add_file(self->pictures.path, out_hash);
 }
 

@@ -53,6 +53,27 @@ static void a_decoded_set_is_kept_on_the_disk(void) {
     shell("rm -r '%s'", root);
 }
 
+// Both splits lie in one file, are equally large and have the same classes.
+static void splits_of_a_tar_have_caches_of_their_own(void) {
+#ifdef PLB_HAVE_ARCHIVE
+    plb_dataset *set = NULL;
+    make_root();
+    write_png("in/train/a/1.png", 4, 41), write_png("in/train/b/2.png", 4, 42);
+    write_png("in/test/a/1.png", 4, 43), write_png("in/test/b/2.png", 4, 44);
+    shell("cd '%s' && tar cf x.tar in", root);
+    for (int split = 0; split < 2; split++) {
+        CHECK_OK(plb_dataset_open(at("x.tar"), (plb_data_split)split, NULL, &set));
+        CHECK_OK(plb_dataset_cache(&set, at("cache"), 1, NULL));
+        check_reds(set, (const int[]){split ? 43 : 41, split ? 44 : 42}, (const int[]){0, 1}, 2);
+        plb_dataset_free(set);
+    }
+    CHECK(fault_count_files(at("cache")) == 2);
+    shell("rm -r '%s'", root);
+#else
+    SKIP("this build has no libarchive");
+#endif
+}
+
 // ---------------------------------------------------------------------------- looking at sets
 static plb_dataset *memory_set(const uint8_t *samples, const int64_t *labels, int64_t count) {
     plb_dataset_info info = {.name = "m", .count = count, .classes = 2, .channels = 3};
@@ -143,6 +164,7 @@ static void a_sheet_shows_samples_beside_their_class(void) {
 
 static const check_test tests[] = {
     {"a_decoded_set_is_kept_on_the_disk", a_decoded_set_is_kept_on_the_disk},
+    {"splits_of_a_tar_have_caches_of_their_own", splits_of_a_tar_have_caches_of_their_own},
     {"shared_samples_are_found", shared_samples_are_found},
     {"a_part_of_a_set_is_drawn_by_chance", a_part_of_a_set_is_drawn_by_chance},
     {"a_sheet_shows_samples_beside_their_class", a_sheet_shows_samples_beside_their_class},
