@@ -174,10 +174,15 @@ static void voc_release(plb_dataset *set) {
 
 static plb_status voc_source(const plb_dataset *set, uint64_t *out_hash) {
     const voc_set *self = (const voc_set *)set;
+    const uint64_t form = (uint64_t)self->form;
     char path[PATH_MAX];
+    *out_hash = plb_hash_bytes(*out_hash, &form, sizeof form);
     for (int64_t i = 0; i < set->info.count; i++) {
+        const voc_sample *at = &self->samples[i];
+        const int64_t facts[] = {at->object.class, at->classes,      at->object.left,
+                                 at->object.top,   at->object.right, at->object.bottom};
         PLB_TRY(plb_source_add_file(plb_voc_path(set, i, path, sizeof path), out_hash));
-        *out_hash = plb_hash_bytes(*out_hash, &self->samples[i].object.left, 4 * sizeof(int64_t));
+        *out_hash = plb_hash_bytes(*out_hash, facts, sizeof facts);
     }
     return PLB_OK;
 }

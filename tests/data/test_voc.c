@@ -7,6 +7,7 @@
 #include "base/core/status.h"
 #include "check.h"
 #include "data/archive.h"
+#include "data/cache.h"
 #include "data/inspect.h"
 #include "data/voc.h"
 #include "mini.h"
@@ -93,6 +94,33 @@ static void voc_gives_crops_without_the_difficult(void) {
     CHECK_OK(plb_dataset_get(set, 0, NULL, sample, &label));
     check_colour(sample, 16, 100, 100); // both halves
     plb_dataset_free(set);
+    shell("rm -r '%s'", root);
+#else
+    SKIP("this build has no libxml2");
+#endif
+}
+
+// b.jpg has one object: cut out or whole, renamed or not, it is another set in the same place.
+static void forms_and_classes_have_caches_of_their_own(void) {
+#ifdef PLB_HAVE_XML
+    plb_dataset *set = NULL;
+    plb_voc_options options = {.form = PLB_VOC_CROPS, .size = 16};
+    uint8_t sample[3 * 16 * 16];
+    make_root();
+    write_voc();
+    for (int k = 0; k < 3; k++) {
+        if (k == 1) options.form = PLB_VOC_IMAGES;
+        if (k == 2)
+            write_text("Annotations/b.xml", PICTURE(OBJECT("boat", "0", "33", "1", "64", "32")));
+        CHECK_OK(plb_voc_open(root, PLB_TEST, &options, &set));
+        CHECK_OK(plb_dataset_cache(&set, at("cache"), 1, NULL));
+        CHECK_OK(plb_dataset_get(set, 0, NULL, sample, NULL));
+        check_colour(sample, 16, k ? 100 : 0, k ? 100 : 200);
+        CHECK(
+            !strcmp(set->info.class_names[set->ops->label(set, 0)], k == 2 ? "boat" : "aeroplane"));
+        plb_dataset_free(set);
+    }
+    CHECK(fault_count_files(at("cache")) == 3);
     shell("rm -r '%s'", root);
 #else
     SKIP("this build has no libxml2");
@@ -205,6 +233,7 @@ static void real_voc_photographs_are_read(void) {
 
 static const check_test tests[] = {
     {"voc_gives_crops_without_the_difficult", voc_gives_crops_without_the_difficult},
+    {"forms_and_classes_have_caches_of_their_own", forms_and_classes_have_caches_of_their_own},
     {"spoilt_voc_is_named", spoilt_voc_is_named},
     {"masks_are_palettes_of_classes", masks_are_palettes_of_classes},
     {"real_voc_photographs_are_read", real_voc_photographs_are_read},
