@@ -71,30 +71,66 @@ static plb_status keep(void *context, const char *name, const uint8_t *bytes, si
     return PLB_OK;
 }
 
-// Whether one of the folders in the name is called `folder`.
-static bool has_folder(const char *name, const char *folder) {
-    size_t length = strlen(folder);
-    for (const char *at = name; at; at = strchr(at, '/')) {
-        if (*at == '/') at++;
-        if (!strncmp(at, folder, length) && at[length] == '/') return true;
-    }
+static const char *file_of(const char *name) {
+    const char *slash = strrchr(name, '/');
+    return slash ? slash + 1 : name;
+}
+
+// Where the folder begins that the file or folder at `inner` lies in; NULL: in none.
+static const char *folder_of(const char *name, const char *inner) {
+    if (!inner || inner == name) return NULL;
+    const char *begin = inner - 1;
+    while (begin > name && begin[-1] != '/') begin--;
+    return begin;
+}
+
+static bool begins_as_synset(const char *file) {
+    if (file[0] != 'n' || strlen(file) <= SYNSET_LENGTH || file[SYNSET_LENGTH] != '_') return false;
+    for (int i = 1; i < SYNSET_LENGTH; i++)
+        if (!isdigit((unsigned char)file[i])) return false;
+    return true;
+}
+
+// Whether the picture is of that split. Its name is that of the folder above the class's, or in the
+// flat form of the pictures' own: other folders are classes, whatever they are called.
+static bool in_split(const char *name, const char *split, bool flat) {
+    size_t length = strlen(split);
+    const char *folder = folder_of(name, file_of(name));
+    if (!flat) folder = folder_of(name, folder);
+    return folder && !strncmp(folder, split, length) && folder[length] == '/';
+}
+
+static bool has_split(const picture_list *list, const char *split, bool flat) {
+    for (size_t i = 0; i < list->count; i++)
+        if (in_split(list->items[i].name, split, flat)) return true;
     return false;
 }
 
-static bool has_split(const picture_list *list, const char *folder) {
-    for (size_t i = 0; i < list->count; i++)
-        if (has_folder(list->items[i].name, folder)) return true;
-    return false;
+static bool in_any_split(const char *name, bool flat) {
+    return in_split(name, "train", flat) || in_split(name, "test", flat) ||
+           in_split(name, "val", flat);
+}
+
+// Whether every picture lies in a split itself, and its name begins with its class.
+static bool is_flat(const picture_list *list) {
+    for (size_t i = 0; i < list->count; i++) {
+        const char *name = list->items[i].name;
+        if (in_any_split(name, false) || !in_any_split(name, true) ||
+            !begins_as_synset(file_of(name)))
+            return false;
+    }
+    return true;
 }
 
 // Drops what belongs to the other split, where the archive has splits.
 static plb_status choose_split(picture_list *list, plb_data_split split) {
-    const char *held_out = has_split(list, "test") ? "test" : "val";
-    if (!has_split(list, "train") && !has_split(list, held_out)) return PLB_OK;
+    bool flat = is_flat(list);
+    const char *held_out = has_split(list, "test", flat) ? "test" : "val";
+    if (!has_split(list, "train", flat) && !has_split(list, held_out, flat)) return PLB_OK;
     const char *wanted = split == PLB_TRAIN ? "train" : held_out;
     size_t kept = 0;
     for (size_t i = 0; i < list->count; i++)
-        if (has_folder(list->items[i].name, wanted)) list->items[kept++] = list->items[i];
+        if (in_split(list->items[i].name, wanted, flat)) list->items[kept++] = list->items[i];
     list->count = kept;
     if (kept) return PLB_OK;
     return plb_fail(PLB_EMISSING, "%s: expected pictures below a folder %s in it", list->path,
@@ -103,21 +139,16 @@ static plb_status choose_split(picture_list *list, plb_data_split split) {
 
 // The folder that a picture lies in, or "".
 static const char *parent_of(picture_list *list, const char *name) {
-    const char *slash = strrchr(name, '/'), *begin = slash;
-    if (!slash) return "";
-    while (begin > name && begin[-1] != '/') begin--;
-    char *copy = plb_arena_copy(list->arena, begin, (size_t)(slash - begin) + 1);
-    if (copy) copy[slash - begin] = '\0';
+    const char *file = file_of(name), *begin = folder_of(name, file);
+    if (!begin) return "";
+    char *copy = plb_arena_copy(list->arena, begin, (size_t)(file - begin));
+    if (copy) copy[file - begin - 1] = '\0';
     return copy;
 }
 
-// "n01440764" of ".../n01440764_tench.JPEG", or NULL.
+// "n01440764" of ".../n01440764_tench.JPEG".
 static const char *synset_of(picture_list *list, const char *name) {
-    const char *slash = strrchr(name, '/'), *file = slash ? slash + 1 : name;
-    if (file[0] != 'n' || strlen(file) <= SYNSET_LENGTH || file[SYNSET_LENGTH] != '_') return NULL;
-    for (int i = 1; i < SYNSET_LENGTH; i++)
-        if (!isdigit((unsigned char)file[i])) return NULL;
-    char *copy = plb_arena_copy(list->arena, file, SYNSET_LENGTH + 1);
+    char *copy = plb_arena_copy(list->arena, file_of(name), SYNSET_LENGTH + 1);
     if (copy) copy[SYNSET_LENGTH] = '\0';
     return copy;
 }
@@ -128,7 +159,8 @@ static plb_status name_classes(picture_list *list) {
         picture *at = &list->items[i];
         if (!(at->class = parent_of(list, at->name)))
             return plb_fail(PLB_ENOMEM, "%s: no memory for its classes", list->path);
-        flat = flat && !strcmp(at->class, list->items[0].class) && synset_of(list, at->name);
+        flat =
+            flat && !strcmp(at->class, list->items[0].class) && begins_as_synset(file_of(at->name));
     }
     for (size_t i = 0; flat && i < list->count; i++) {
         if (!(list->items[i].class = synset_of(list, list->items[i].name)))

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures in a tar file, packed or not: <...>/<class>/<name>.jpg|jpeg|png, perhaps below a folder
-// train, or test or val. Where all pictures lie in one folder and their names begin like ImageNet's
-// (n01440764_...), these beginnings are the classes. Classes are sorted by bytes, samples by class
-// and name. The files stay packed in memory: they are as large as on the disk.
+// Pictures in a tar file, packed or not: <...>/<class>/<name>.jpg|jpeg|png, perhaps with the
+// classes in a folder train, or test or val: folders of these names elsewhere are no splits. Where
+// all pictures lie in one folder and their names begin like ImageNet's (n01440764_...), these
+// beginnings are the classes, and the folder may be a split. Classes are sorted by bytes, samples
+// by class and name. The files stay packed in memory: they are as large as on the disk.
 #ifndef PLB_DATA_IMAGE_TAR_H
 #define PLB_DATA_IMAGE_TAR_H
 

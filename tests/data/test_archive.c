@@ -40,6 +40,37 @@ static void tar_files_have_classes_and_splits(void) {
 #endif
 }
 
+// CIFAR-100 and VOC have a class "train".
+static void classes_may_be_called_like_splits(void) {
+#ifdef PLB_HAVE_ARCHIVE
+    plb_dataset *set = NULL;
+    make_root();
+    write_png("in/train/cat/1.png", 4, 1), write_png("in/train/train/2.png", 4, 2);
+    write_png("in/test/cat/3.png", 4, 3), write_png("in/test/train/4.png", 4, 4);
+    write_png("one/cat/5.png", 4, 5), write_png("one/train/6.png", 4, 6);
+    write_png("flat/train/n00000001_a.png", 4, 7), write_png("flat/train/n00000002_b.png", 4, 8);
+    write_png("flat/val/n00000001_c.png", 4, 9), write_png("flat/val/n00000002_d.png", 4, 10);
+    shell("cd '%s' && tar cf in.tar in && cd one && tar cf ../one.tar . && cd ../flat && "
+          "tar cf ../flat.tar train val",
+          root);
+    static const struct {
+        const char *name;
+        int reds[2][2];
+    } cases[] = {{"in.tar", {{1, 2}, {3, 4}}},
+                 {"one.tar", {{5, 6}, {5, 6}}},
+                 {"flat.tar", {{7, 8}, {9, 10}}}};
+    for (int k = 0; k < 6; k++) {
+        CHECK_OK(plb_dataset_open(at(cases[k / 2].name), (plb_data_split)(k % 2), NULL, &set));
+        check_reds(set, cases[k / 2].reds[k % 2], (const int[]){0, 1}, 2);
+        CHECK(!strcmp(set->info.class_names[1], k < 4 ? "train" : "n00000002"));
+        plb_dataset_free(set);
+    }
+    shell("rm -r '%s'", root);
+#else
+    SKIP("this build has no libarchive");
+#endif
+}
+
 static void spoilt_archives_are_named(void) {
 #ifdef PLB_HAVE_ARCHIVE
     plb_dataset *set = NULL;
@@ -140,6 +171,7 @@ static void every_bad_picture_is_named(void) {
 
 static const check_test tests[] = {
     {"tar_files_have_classes_and_splits", tar_files_have_classes_and_splits},
+    {"classes_may_be_called_like_splits", classes_may_be_called_like_splits},
     {"spoilt_archives_are_named", spoilt_archives_are_named},
     {"an_archive_is_unpacked_and_checked", an_archive_is_unpacked_and_checked},
     {"every_bad_picture_is_named", every_bad_picture_is_named},
