@@ -162,9 +162,7 @@ static plb_status open_splits(const char *name, plb_dataset *sets[2]) {
 
 static plb_status count_classes(check_view *view, plb_dataset *const sets[2]) {
     const plb_dataset_info *info = &sets[0]->info;
-    if (sets[1]->info.classes != info->classes)
-        return plb_fail(PLB_EINVAL, "%s: %lld classes to train, %lld to test", info->name,
-                        (long long)info->classes, (long long)sets[1]->info.classes);
+    PLB_TRY(plb_dataset_same_classes(sets[0], sets[1]));
     int64_t *counts = plb_alloc_array((size_t)(2 * info->classes), sizeof *counts);
     if (!counts) return plb_fail(PLB_ENOMEM, "out of memory");
     for (int split = 0; split < 2; split++)

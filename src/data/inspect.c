@@ -14,6 +14,25 @@ void plb_dataset_class_counts(const plb_dataset *set, int64_t *counts) {
     for (int64_t i = 0; i < set->info.count; i++) counts[set->ops->label(set, i)]++;
 }
 
+plb_status plb_dataset_same_classes(const plb_dataset *train, const plb_dataset *test) {
+    const plb_dataset_info *a = &train->info, *b = &test->info;
+    bool named = a->class_names && b->class_names;
+    int64_t most = a->classes > b->classes ? a->classes : b->classes;
+    for (int64_t k = 0; named && k < most; k++) {
+        const char *expected = k < a->classes ? a->class_names[k] : "none";
+        const char *found = k < b->classes ? b->class_names[k] : "none";
+        if (k < a->classes && k < b->classes && !strcmp(expected, found)) continue;
+        return plb_fail(PLB_EINVAL,
+                        "%s: class %lld of the part to test: expected %s, as in the part to train, "
+                        "found %s",
+                        b->name, (long long)k, expected, found);
+    }
+    if (a->classes == b->classes) return PLB_OK;
+    return plb_fail(PLB_EINVAL,
+                    "%s: expected %lld classes to test, as many as to train, found %lld", b->name,
+                    (long long)a->classes, (long long)b->classes);
+}
+
 typedef struct hashed {
     uint64_t hash;
     int64_t index;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions about a whole set: how many samples each class has, and whether two splits share any.
+// Questions about whole sets: how many samples each class has, whether two splits number the same
+// classes alike, and whether they share samples.
 #ifndef PLB_DATA_INSPECT_H
 #define PLB_DATA_INSPECT_H
 
@@ -7,6 +8,11 @@
 
 // counts[classes] of the samples.
 PLB_API void plb_dataset_class_counts(const plb_dataset *set, int64_t *counts);
+
+// PLB_EINVAL where the classes of two splits differ, by name where both have names, else by number:
+// a label would mean one thing to train and another to test. The text names the first that differs.
+PLB_API PLB_MUST_USE plb_status plb_dataset_same_classes(const plb_dataset *train,
+                                                         const plb_dataset *test);
 
 typedef struct plb_shared_sample {
     int64_t a, b; // indices in the two splits

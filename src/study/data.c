@@ -6,6 +6,7 @@
 #include "base/core/status.h"
 #include "base/machine.h"
 #include "data/cache.h"
+#include "data/inspect.h"
 #include "data/registry.h"
 #include "data/subset.h"
 #include "study/work.h"
@@ -51,7 +52,8 @@ static void close_data(plb_study *s) {
 static plb_status open_both(plb_study *s, const plb_study_part *part, const char *name,
                             int64_t size) {
     PLB_TRY(open_split(s, name, size, part->train_samples, PLB_TRAIN));
-    return open_split(s, name, size, part->test_samples, PLB_TEST);
+    PLB_TRY(open_split(s, name, size, part->test_samples, PLB_TEST));
+    return plb_dataset_same_classes(s->sets[PLB_TRAIN], s->sets[PLB_TEST]);
 }
 
 plb_status plb_study_open_data(plb_study *s, const plb_study_part *part) {

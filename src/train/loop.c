@@ -9,6 +9,7 @@
 #include "base/core/log.h"
 #include "base/core/status.h"
 #include "base/core/strbuf.h"
+#include "data/inspect.h"
 #include "engine/graph/graph.h"
 #include "plumb/step.h"
 #include "train/phase.h"
@@ -46,11 +47,8 @@ static plb_status check_options(const plb_train_options *o, const plb_dataset_in
                         "from 0 to below 1, found %g, %g, %g",
                         o->lr, o->weight_decay, o->momentum);
     }
-    if (a->channels != b->channels || a->height != b->height || a->width != b->width ||
-        a->classes != b->classes) {
-        return plb_fail(PLB_EINVAL, "%s: its two parts differ in shape or number of classes",
-                        a->name);
-    }
+    if (a->channels != b->channels || a->height != b->height || a->width != b->width)
+        return plb_fail(PLB_EINVAL, "%s: its two parts differ in shape", a->name);
     return PLB_OK;
 }
 
@@ -164,6 +162,7 @@ static plb_status take_up(run *r, const plb_checkpoint *resume) {
 static plb_status set_up(run *r, const plb_checkpoint *resume) {
     const plb_train_options *o = r->options;
     PLB_TRY(check_options(o, &r->task->train_set->info, &r->task->test_set->info));
+    PLB_TRY(plb_dataset_same_classes(r->task->train_set, r->task->test_set));
     PLB_TRY(plb_schedule_for(o->schedule, o->lr, o->epochs, &r->schedule));
     if (resume) PLB_TRY(plb_checkpoint_check(resume, o));
     PLB_TRY(open_data(r));

@@ -107,6 +107,38 @@ static void shared_samples_are_found(void) {
     plb_dataset_free(test);
 }
 
+static void open_classes(const char *name, plb_data_split split, plb_dataset **out) {
+    CHECK_OK(plb_dataset_open(at(name), split, NULL, out));
+}
+
+// As far as it is known: names where both parts have them, else how many.
+static void classes_of_two_parts_are_compared(void) {
+    static const uint8_t pixels[] = "aaaaaabbbbbb";
+    static const int64_t labels[] = {0, 1};
+    plb_dataset *train = NULL, *test = NULL, *bare = memory_set(pixels, labels, 2);
+    make_root();
+    write_png("x/train/Cat/1.png", 4, 1), write_png("x/train/bird/1.png", 4, 2);
+    write_png("x/test/bird/1.png", 4, 3), write_png("x/test/cat/1.png", 4, 4);
+    open_classes("x", PLB_TRAIN, &train), open_classes("x", PLB_TEST, &test);
+    CHECK_FAILS(PLB_EINVAL,
+                "x/test: class 0 of the part to test: expected Cat, as in the part to train, "
+                "found bird",
+                plb_dataset_same_classes(train, test));
+    CHECK_OK(plb_dataset_same_classes(train, train));
+    CHECK_OK(plb_dataset_same_classes(train, bare));
+    plb_dataset_free(test);
+    write_png("y/Cat/1.png", 4, 1), write_png("y/bird/1.png", 4, 1), write_png("y/cow/1.png", 4, 1);
+    open_classes("y", PLB_TEST, &test);
+    CHECK_FAILS(PLB_EINVAL,
+                "class 2 of the part to test: expected none, as in the part to train, "
+                "found cow",
+                plb_dataset_same_classes(train, test));
+    CHECK_FAILS(PLB_EINVAL, "expected 2 classes to test, as many as to train, found 3",
+                plb_dataset_same_classes(bare, test));
+    plb_dataset_free(bare), plb_dataset_free(train), plb_dataset_free(test);
+    shell("rm -r '%s'", root);
+}
+
 static void a_part_of_a_set_is_drawn_by_chance(void) {
     plb_dataset *set = NULL, *again = NULL;
     plb_dataset_options drawn = {.count = 1000};
@@ -166,6 +198,7 @@ static const check_test tests[] = {
     {"a_decoded_set_is_kept_on_the_disk", a_decoded_set_is_kept_on_the_disk},
     {"splits_of_a_tar_have_caches_of_their_own", splits_of_a_tar_have_caches_of_their_own},
     {"shared_samples_are_found", shared_samples_are_found},
+    {"classes_of_two_parts_are_compared", classes_of_two_parts_are_compared},
     {"a_part_of_a_set_is_drawn_by_chance", a_part_of_a_set_is_drawn_by_chance},
     {"a_sheet_shows_samples_beside_their_class", a_sheet_shows_samples_beside_their_class},
 };

@@ -13,6 +13,8 @@ import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.append(str(pathlib.Path(__file__).parents[1]))
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "cli"))
+from commands import write_png  # noqa: E402
 from runner import run  # noqa: E402
 
 PLUMB = os.environ["PLUMB"]
@@ -85,6 +87,20 @@ def test_plan_comes_first():
         assert "no key sedes; did you mean seeds?" in done.stderr, done.stderr
         done = study(folder, "--dry-run", "--set", "parts.train.data=digit", status=2)
         assert "no dataset digit; did you mean digits?" in done.stderr, done.stderr
+
+
+def write_set(folder, *names):
+    for name in names:
+        path = pathlib.Path(folder, f"{name}.png")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_png(path, [[len(name)] * 32] * 32)
+
+
+def test_classes_to_test_are_those_to_train():
+    with tempfile.TemporaryDirectory() as folder:
+        write_set(f"{folder}/set", "train/Cat/1", "train/bird/2", "test/bird/3", "test/cat/4")
+        done = study(folder, "--only", "train", "--set", f"parts.train.data={folder}/set", status=2)
+        assert "/set/test: class 0 of the part to test: expected Cat" in done.stderr, done.stderr
 
 
 def test_every_stack_trains_alike():

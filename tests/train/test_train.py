@@ -15,6 +15,8 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.append(str(pathlib.Path(__file__).parents[1]))
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "cli"))
+from commands import write_png  # noqa: E402
 from runner import Skip, run  # noqa: E402
 
 PLUMB = os.environ["PLUMB"]
@@ -312,6 +314,22 @@ def test_data_lists_and_refuses():
     if any(row["name"] == "mnist" and row["folder"] for row in listed):
         run = plumb("data", "check", "mnist")
         assert run.returncode == 0 and "all 4 files and samples are right" in run.stdout, run
+
+
+def write_set(folder, *names):
+    """Pictures FOLDER/NAME.png, each of another grey."""
+    for shade, name in enumerate(names):
+        path = pathlib.Path(folder, f"{name}.png")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_png(path, [[10 * shade + 5] * 32] * 32)
+
+
+def test_classes_to_test_are_those_to_train():
+    with tempfile.TemporaryDirectory() as folder:
+        write_set(folder, "train/Cat/1", "train/bird/2", "test/bird/3", "test/cat/4")
+        words = f"{folder}/test: class 0 of the part to test: expected Cat, as in the part to train"
+        expect_refusal(plumb("data", "check", folder), words)
+        expect_refusal(plumb("train", "resnet18", "--data", folder, "--size", 32), words)
 
 
 def need_long():
