@@ -71,6 +71,41 @@ static void classes_may_be_called_like_splits(void) {
 #endif
 }
 
+// GNU tar writes the second name of a file as a link to the first.
+static void links_are_files_or_refused(void) {
+#ifdef PLB_HAVE_ARCHIVE
+    plb_dataset *set = NULL;
+    plb_unpack_options all = {0}, below = {.prefix = "in/b/"};
+    make_root();
+    write_png("in/a/1.png", 4, 1);
+    shell("mkdir '%s/in/b' '%s/out' && cd '%s' && ln in/a/1.png in/a/2.png && "
+          "ln in/a/1.png in/b/3.png && "
+          "tar cf x.tar in/a/1.png in/a/2.png in/b/3.png",
+          root, root, root);
+    CHECK_OK(plb_dataset_open(at("x.tar"), PLB_TRAIN, NULL, &set));
+    check_reds(set, (const int[]){1, 1, 1}, (const int[]){0, 0, 1}, 3);
+    plb_dataset_free(set);
+    CHECK_OK(plb_archive_unpack(at("x.tar"), at("out"), &all));
+    CHECK_OK(plb_archive_unpack(at("x.tar"), at("out"), &all)); // again, over what is there
+    shell("cd '%s' && cmp in/a/1.png out/in/a/2.png && cmp in/a/1.png out/in/b/3.png", root);
+    CHECK_FAILS(PLB_EINVAL,
+                "x.tar: 3.png: expected the file in/a/1.png that it is a hard link to, found none",
+                plb_archive_unpack(at("x.tar"), at("out"), &below));
+    shell("cd '%s' && tar --delete -f x.tar in/a/1.png", root);
+    CHECK_FAILS(PLB_EINVAL, "expected the file in/a/1.png that it is",
+                plb_dataset_open(at("x.tar"), PLB_TRAIN, NULL, &set));
+    shell("cd '%s' && ln -s ../a/1.png in/b/4.png && tar cf y.tar in/a/1.png in/b/4.png", root);
+    CHECK_FAILS(PLB_EINVAL,
+                "y.tar: in/b/4.png: expected a file, found a symbolic link to ../a/1.png",
+                plb_dataset_open(at("y.tar"), PLB_TRAIN, NULL, &set));
+    CHECK_FAILS(PLB_EINVAL, "in/b/4.png: expected a file",
+                plb_archive_unpack(at("y.tar"), at("out"), &all));
+    shell("rm -r '%s'", root);
+#else
+    SKIP("this build has no libarchive");
+#endif
+}
+
 static void spoilt_archives_are_named(void) {
 #ifdef PLB_HAVE_ARCHIVE
     plb_dataset *set = NULL;
@@ -172,6 +207,7 @@ static void every_bad_picture_is_named(void) {
 static const check_test tests[] = {
     {"tar_files_have_classes_and_splits", tar_files_have_classes_and_splits},
     {"classes_may_be_called_like_splits", classes_may_be_called_like_splits},
+    {"links_are_files_or_refused", links_are_files_or_refused},
     {"spoilt_archives_are_named", spoilt_archives_are_named},
     {"an_archive_is_unpacked_and_checked", an_archive_is_unpacked_and_checked},
     {"every_bad_picture_is_named", every_bad_picture_is_named},
