@@ -85,13 +85,21 @@ out:
 }
 
 // ---------------------------------------------------------------------------- checking
-// What a check has found so far: the first bad file's text, and how many there are.
+// What a check has found so far: the first bad file's text, and how many there are; the same of
+// files that there is nothing to compare with.
 typedef struct findings {
     const plb_check_report *report;
     plb_status status;
     char text[1024];
     int64_t files, bad;
+    char unchecked_text[1024];
+    int64_t unchecked;
 } findings;
+
+static void note_unchecked(findings *f) {
+    if (!f->unchecked++)
+        snprintf(f->unchecked_text, sizeof f->unchecked_text, "%s", plb_error_text());
+}
 
 // Notes a file and what became of looking at it; only what makes going on senseless is returned.
 static plb_status note(findings *f, const char *file, plb_status status) {
@@ -106,19 +114,39 @@ static plb_status note(findings *f, const char *file, plb_status status) {
     return plb_fail(PLB_ECANCELLED, "interrupted");
 }
 
+static plb_status compare_digest(const char *path, bool unpack, const char *expected) {
+    char found[PLB_DIGEST_TEXT_BYTES];
+    PLB_TRY(plb_digest_file(PLB_MD5, path, unpack, found));
+    if (!strcmp(found, expected)) return PLB_OK;
+    return plb_fail(PLB_EINVAL, "%s: MD5%s: expected %s, found %s", path,
+                    unpack ? " of its contents" : "", expected, found);
+}
+
+// Of an unpacked file whose publisher states the packed one's checksum alone: by the packed file,
+// if it lies beside it. PLB_EUNSUPPORTED if not.
+static plb_status check_unpacked(const plb_published_file *file, const char *path) {
+    char packed[PATH_MAX], content[PLB_DIGEST_TEXT_BYTES];
+    int length = snprintf(packed, sizeof packed, "%s.gz", path);
+    if (length >= PATH_MAX || !plb_file_exists(packed))
+        return plb_fail(PLB_EUNSUPPORTED,
+                        "%s: cannot be checked: the checksum published is that of %s.gz", path,
+                        file->name);
+    PLB_TRY(compare_digest(packed, false, file->packed_md5));
+    PLB_TRY(plb_digest_file(PLB_MD5, packed, true, content));
+    return compare_digest(path, false, content);
+}
+
 static plb_status check_digest(const plb_published_file *file, const char *path) {
-    char packed[PLB_DIGEST_TEXT_BYTES], content[PLB_DIGEST_TEXT_BYTES];
+    char packed[PLB_DIGEST_TEXT_BYTES];
+    size_t length = strlen(path);
+    if (!file->content_md5 && (length < 3 || strcmp(path + length - 3, ".gz") != 0))
+        return check_unpacked(file, path);
+    if (!file->content_md5) return compare_digest(path, false, file->packed_md5);
     if (file->packed_md5) {
         PLB_TRY(plb_digest_file(PLB_MD5, path, false, packed));
         if (!strcmp(packed, file->packed_md5)) return PLB_OK;
-        if (!file->content_md5)
-            return plb_fail(PLB_EINVAL, "%s: MD5: expected %s, found %s", path, file->packed_md5,
-                            packed);
     }
-    PLB_TRY(plb_digest_file(PLB_MD5, path, true, content));
-    if (!strcmp(content, file->content_md5)) return PLB_OK;
-    return plb_fail(PLB_EINVAL, "%s: MD5 of its contents: expected %s, found %s", path,
-                    file->content_md5, content);
+    return compare_digest(path, true, file->content_md5);
 }
 
 static plb_status check_published(const plb_known_set *set, const char *folder, findings *f) {
@@ -127,7 +155,10 @@ static plb_status check_published(const plb_known_set *set, const char *folder, 
         bool there = plb_known_file(folder, set->files[i].name, path);
         plb_status status = there ? check_digest(&set->files[i], path)
                                   : plb_known_lacks(set, folder, set->files[i].name);
-        PLB_TRY(note(f, there ? path : set->files[i].name, status));
+        if (status == PLB_EUNSUPPORTED)
+            note_unchecked(f);
+        else
+            PLB_TRY(note(f, there ? path : set->files[i].name, status));
     }
     return PLB_OK;
 }
@@ -216,6 +247,20 @@ static plb_status check_known(const plb_known_set *set, const char *root, plb_ar
     return check_cifar_counts(set->shown.name, root, f);
 }
 
+static plb_status fail_of(plb_status status, const char *text, const char *what, int64_t count) {
+    if (count == 1) return plb_fail(status, "%s", text);
+    return plb_fail(status, "%s (and %lld more %s%s)", text, (long long)count - 1, what,
+                    count == 2 ? "" : "s");
+}
+
+static plb_status conclude(const findings *f) {
+    // A file of another kind is a bad one.
+    plb_status status = f->status == PLB_EUNSUPPORTED ? PLB_EINVAL : f->status;
+    if (status) return fail_of(status, f->text, "bad file", f->bad);
+    return f->unchecked ? fail_of(PLB_EUNSUPPORTED, f->unchecked_text, "file", f->unchecked)
+                        : PLB_OK;
+}
+
 plb_status plb_dataset_check(const char *name, const char *root, const plb_check_report *report) {
     findings f = {.report = report};
     const plb_known_set *set = NULL;
@@ -224,9 +269,5 @@ plb_status plb_dataset_check(const char *name, const char *root, const plb_check
     if (!arena) return plb_fail(PLB_ENOMEM, "%s: no memory for its path", name);
     plb_status status = set ? check_known(set, root, arena, &f) : check_by_reading(name, root, &f);
     plb_arena_free(arena);
-    if (status || !f.status) return status;
-    if (f.status == PLB_EUNSUPPORTED) f.status = PLB_EINVAL; // a file of another kind is a bad one
-    if (f.bad == 1) return plb_fail(f.status, "%s", f.text);
-    return plb_fail(f.status, "%s (and %lld more bad file%s)", f.text, (long long)f.bad - 1,
-                    f.bad == 2 ? "" : "s");
+    return status ? status : conclude(&f);
 }

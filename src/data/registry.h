@@ -56,7 +56,8 @@ typedef struct plb_check_report {
 } plb_check_report;
 
 // Compares the files of both splits with the publisher's checksums: those of the packed file or,
-// where it was packed anew, of its contents. Where none are published, and for folders and tar
+// where it was packed anew, of its contents; PLB_EUNSUPPORTED, unless a file is bad, where only the
+// packed one's is published and it is not there. Where none are published, and for folders and tar
 // files of pictures, every sample of both splits is decoded. The text of PLB_EINVAL (or PLB_EIO)
 // names the first bad file, and how many more there are; `report`, unless NULL, is told of all.
 PLB_API PLB_MUST_USE plb_status plb_dataset_check(const char *name, const char *root,

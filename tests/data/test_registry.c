@@ -153,6 +153,35 @@ static void a_changed_file_is_noticed(void) {
 #endif
 }
 
+// Of Fashion-MNIST the packed files' checksums alone are published.
+static void an_unpacked_file_is_not_called_damaged(void) {
+#ifdef PLB_HAVE_CURL
+    const char *root = fault_folder();
+    char command[1024];
+    snprintf(command, sizeof command,
+             "mkdir '%s/fashion-mnist' && cd '%s/fashion-mnist' && for f in train-images-idx3 "
+             "train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do echo x >$f-ubyte; done",
+             root, root);
+    CHECK(system(command) == 0);
+    CHECK_FAILS(PLB_EUNSUPPORTED,
+                "train-images-idx3-ubyte: cannot be checked: the checksum published is that of "
+                "train-images-idx3-ubyte.gz (and 3 more files)",
+                plb_dataset_check("fashion-mnist", root, NULL));
+    // The packed file beside it is what is compared.
+    snprintf(command, sizeof command, "printf abc >'%s/fashion-mnist/t10k-labels-idx1-ubyte.gz'",
+             root);
+    CHECK(system(command) == 0);
+    CHECK_FAILS(PLB_EINVAL,
+                "t10k-labels-idx1-ubyte.gz: MD5: expected bb300cfdad3c16e7a12a480ee83cd310, found "
+                "900150983cd24fb0d6963f7d28e17f72",
+                plb_dataset_check("fashion-mnist", root, NULL));
+    snprintf(command, sizeof command, "rm -r '%s'", root);
+    CHECK(system(command) == 0);
+#else
+    SKIP("this build has no libcrypto");
+#endif
+}
+
 // CIFAR-10 as pictures: two classes of the real set, unpacked for this test.
 static void real_pictures_are_loaded(void) {
     char command[1500];
@@ -205,6 +234,7 @@ static const check_test tests[] = {
     {"real MNIST is loaded", real_mnist_is_loaded},
     {"real MNIST is what was published", real_mnist_is_what_was_published},
     {"a changed file is noticed", a_changed_file_is_noticed},
+    {"an unpacked file is not called damaged", an_unpacked_file_is_not_called_damaged},
     {"real pictures are loaded", real_pictures_are_loaded},
     {"places are looked at in order", places_are_looked_at_in_order},
 };
