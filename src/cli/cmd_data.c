@@ -224,6 +224,17 @@ out:
     return status;
 }
 
+// A document that names the bad files is printed even so.
+static plb_status end_bad(check_view *view, plb_status status, const char *text) {
+    if (view->as_json && view->bad) {
+        plb_json_string(&view->json, "check", text);
+        PLB_TRY(plb_cli_json_print(&view->json));
+    } else {
+        plb_json_free(&view->json);
+    }
+    return plb_fail(status, "%s", text);
+}
+
 static plb_status check(plb_call *call, const char *name) {
     check_view view = {.as_json = call->json};
     const plb_check_report report = {found, &view};
@@ -238,10 +249,7 @@ static plb_status check(plb_call *call, const char *name) {
     // Drawn sets have no files, but classes and splits like any other.
     if (status == PLB_EUNSUPPORTED) status = PLB_OK;
     if (view.as_json) plb_json_end(&view.json);
-    if (status) {
-        plb_json_free(&view.json);
-        return plb_fail(status, "%s", first);
-    }
+    if (status) return end_bad(&view, status, first);
     if (view.as_json)
         plb_json_string(&view.json, "check", first[0] ? first : "all files and samples are right");
     else if (first[0])

@@ -332,6 +332,17 @@ def test_classes_to_test_are_those_to_train():
         expect_refusal(plumb("train", "resnet18", "--data", folder, "--size", 32), words)
 
 
+def test_bad_files_are_in_the_document():
+    with tempfile.TemporaryDirectory() as folder:
+        write_set(folder, "train/a/1", "train/b/2", "test/a/3", "test/b/4")
+        pathlib.Path(folder, "test/b/4.png").write_bytes(b"none")
+        run = plumb("data", "check", folder, "--json")
+        expect_refusal(run, "test/b/4.png")
+        found = json.loads(run.stdout)
+        assert [bad["file"] for bad in found["bad"]] == ["sample 1"], found
+        assert "test/b/4.png" in found["bad"][0]["wrong"] and "4.png" in found["check"], found
+
+
 def need_long():
     if os.environ.get("PLB_TEST_FULL") != "1":
         raise Skip("PLB_TEST_FULL is not 1")
