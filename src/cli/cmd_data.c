@@ -333,7 +333,8 @@ const plb_command plb_cmd_data = {
         "publisher states, or decodes every sample where none are published, counts the\n"
         "classes and looks for samples that are in both splits; or writes a sheet of\n"
         "samples with their labels. A download that was interrupted goes on where it was.\n"
-        "A NAME with a slash is a folder or a tar file of pictures, a folder a class.\n\n"
+        "A NAME with a slash is a folder or a tar file of pictures, a folder a class, these\n"
+        "in folders train and test (or val); without them all is in both splits.\n\n"
         "Folders, in order: $PLUMB_DATA, else $XDG_DATA_HOME/plumb/data, else\n"
         "~/.local/share/plumb/data; then $PLUMB_TEST_DATA.",
     .max_operands = 2,

@@ -16,6 +16,7 @@
 #include "cli/onnx_model.h"
 #include "cli/train_model.h"
 #include "cli/train_report.h"
+#include "data/cache.h"
 #include "data/registry.h"
 #include "engine/device/inventory.h"
 #include "plumb/weights.h"
@@ -277,10 +278,23 @@ static void use_pixels(session *s) {
     s->zoo.pixels = &s->pixels;
 }
 
+// A folder or tar file without parts is both of them.
+static plb_status warn_of_one_part(const session *s) {
+    uint64_t train, test;
+    PLB_TRY(plb_dataset_source(s->train_set, &train));
+    PLB_TRY(plb_dataset_source(s->test_set, &test));
+    if (train && train == test)
+        plb_note("warning: %s: has no parts train and test: what is tested with is what is "
+                 "trained on",
+                 s->options.data);
+    return PLB_OK;
+}
+
 static plb_status open_data(session *s) {
     PLB_TRY(choose_data(s));
     PLB_TRY(open_set(s, PLB_TRAIN, &s->train_set));
     PLB_TRY(open_set(s, PLB_TEST, &s->test_set));
+    PLB_TRY(warn_of_one_part(s));
     const plb_dataset_info *data = &s->train_set->info;
     PLB_TRY(plb_train_model_fit(&s->from, data, s->options.data));
     if (s->from.file)
@@ -422,7 +436,9 @@ const plb_command plb_cmd_train = {
         "--save writes parameters and buffers alone, under torchvision's names. --data auto is\n"
         "the model's own set, or drawn digits where MNIST is not to be had. --limit holds for\n"
         "training and test set alike. The step schedule divides the learning rate by ten after\n"
-        "each third of the epochs.",
+        "each third of the epochs. A folder, or a tar file, of pictures without folders train and\n"
+        "test (or val) in it is both sets, so that its accuracy is of what was trained on; a\n"
+        "warning says so.",
     .min_operands = 1,
     .max_operands = 1,
     .flags = flags,

@@ -155,16 +155,25 @@ static plb_status make_file(const plb_dataset *set, uint64_t source, const char 
     return status;
 }
 
+plb_status plb_dataset_source(const plb_dataset *set, uint64_t *out_hash) {
+    const plb_dataset_info *info = &set->info;
+    int64_t extents[] = {info->count, info->height, info->width};
+    *out_hash = 0;
+    if (set->ops->peek || !set->ops->source) return PLB_OK;
+    uint64_t source = plb_hash_string(PLB_HASH_SEED, info->kind);
+    source = plb_hash_bytes(source, extents, sizeof extents);
+    PLB_TRY(set->ops->source(set, &source));
+    *out_hash = source ? source : 1;
+    return PLB_OK;
+}
+
 plb_status plb_dataset_cache(plb_dataset **set, const char *folder, int threads,
                              plb_progress *progress) {
-    const plb_dataset_info *info = &(*set)->info;
-    if ((*set)->ops->peek || !(*set)->ops->source) return PLB_OK;
-    uint64_t source = plb_hash_string(PLB_HASH_SEED, info->kind);
+    uint64_t source;
     char path[PATH_MAX];
     plb_dataset *mapped = NULL;
-    int64_t extents[] = {info->count, info->height, info->width};
-    source = plb_hash_bytes(source, extents, sizeof extents);
-    PLB_TRY((*set)->ops->source(*set, &source));
+    PLB_TRY(plb_dataset_source(*set, &source));
+    if (!source) return PLB_OK;
     PLB_TRY(plb_folder_make(folder));
     if (snprintf(path, sizeof path, "%s/%016" PRIx64 ".pixels", folder, source) >= PATH_MAX)
         return plb_fail(PLB_EINVAL, "%s: the path is too long", folder);

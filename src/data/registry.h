@@ -28,9 +28,10 @@ typedef struct plb_dataset_options {
 } plb_dataset_options;
 
 // Opens a set by name, or, where the name contains a slash, the folder or tar file of pictures of
-// that path (what is in "train", or "test" or "val", if there is such a folder). options may be
-// NULL. PLB_EINVAL: no such name (the nearest is suggested). PLB_EMISSING: not on this machine; the
-// text says where it was looked for and how to get it.
+// that path (what is in "train", or "test" or "val", if there is such a folder; else all of it for
+// either split, which shows in plb_dataset_source). options may be NULL. PLB_EINVAL: no such name
+// (the nearest is suggested). PLB_EMISSING: not on this machine; the text says where it was looked
+// for and how to get it.
 PLB_API PLB_MUST_USE plb_status plb_dataset_open(const char *name, plb_data_split split,
                                                  const plb_dataset_options *options,
                                                  plb_dataset **out);

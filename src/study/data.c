@@ -3,6 +3,7 @@
 // that the part asks for. Where the set itself is missing, its stand-in is taken, and said.
 #include <string.h>
 
+#include "base/core/log.h"
 #include "base/core/status.h"
 #include "base/machine.h"
 #include "data/cache.h"
@@ -34,9 +35,10 @@ static plb_status take_in(plb_study *s, plb_dataset **set) {
 }
 
 static plb_status open_split(plb_study *s, const char *name, int64_t size, int64_t count,
-                             plb_data_split split) {
+                             plb_data_split split, uint64_t *out_source) {
     plb_dataset_options options = {.size = size, .count = count};
     PLB_TRY(plb_dataset_open(name, split, &options, &s->sets[split]));
+    PLB_TRY(plb_dataset_source(s->sets[split], out_source));
     PLB_TRY(take_in(s, &s->sets[split]));
     return plb_dataset_subset(&s->sets[split], count, subset_seed);
 }
@@ -49,11 +51,21 @@ static void close_data(plb_study *s) {
     s->data_of = NULL, s->data_note = NULL;
 }
 
+// A folder or tar file without parts is both of them.
+static plb_status note_one_part(plb_study *s, const char *name) {
+    static const char text[] = "no parts train and test: samples to test are among those to train";
+    plb_log_line(PLB_LOG_WARN, "%s: has %s", name, text);
+    s->data_note = s->data_note ? plb_arena_printf(s->arena, "%s; %s", s->data_note, text) : text;
+    return s->data_note ? PLB_OK : plb_fail(PLB_ENOMEM, "out of memory for a study");
+}
+
 static plb_status open_both(plb_study *s, const plb_study_part *part, const char *name,
                             int64_t size) {
-    PLB_TRY(open_split(s, name, size, part->train_samples, PLB_TRAIN));
-    PLB_TRY(open_split(s, name, size, part->test_samples, PLB_TEST));
-    return plb_dataset_same_classes(s->sets[PLB_TRAIN], s->sets[PLB_TEST]);
+    uint64_t train, test;
+    PLB_TRY(open_split(s, name, size, part->train_samples, PLB_TRAIN, &train));
+    PLB_TRY(open_split(s, name, size, part->test_samples, PLB_TEST, &test));
+    PLB_TRY(plb_dataset_same_classes(s->sets[PLB_TRAIN], s->sets[PLB_TEST]));
+    return train && train == test ? note_one_part(s, name) : PLB_OK;
 }
 
 plb_status plb_study_open_data(plb_study *s, const plb_study_part *part) {

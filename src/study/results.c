@@ -185,9 +185,9 @@ plb_band plb_pool_epoch(const plb_pool *pool, int e, const char *key) {
 const char *plb_part_title(const plb_results *r, const plb_study_part *part) {
     for (size_t i = 0; part->stand_in && i < r->count; i++) {
         const plb_result *item = &r->items[i];
-        if (strcmp(item->part, part->name) != 0 || !json_object_get(item->json, "data_note"))
+        const char *note = json_string_value(json_object_get(item->json, "data_note"));
+        if (strcmp(item->part, part->name) != 0 || !note || strncmp(note, "stand-in", 8) != 0)
             continue;
-        if (!json_is_string(json_object_get(item->json, "data_note"))) continue;
         const char *title =
             plb_arena_printf(r->arena, "%s (stand-in: %s)", part->title, part->stand_in);
         return title ? title : part->title;

@@ -55,7 +55,7 @@ struct plb_study {
     // The data of the part that is trained now.
     const plb_study_part *data_of;
     plb_dataset *sets[2];
-    const char *data_note; // "stand-in: ..."; NULL: the data itself
+    const char *data_note; // "stand-in: ...", "no parts ..."; NULL: the data itself, in two parts
 };
 
 // ---- facts of a model, asked of the reference, which is started when first needed

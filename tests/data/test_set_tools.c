@@ -139,6 +139,30 @@ static void classes_of_two_parts_are_compared(void) {
     shell("rm -r '%s'", root);
 }
 
+// A folder or tar file without parts is the same set twice, and only then are the sources the same.
+static void one_part_taken_for_two_is_known(void) {
+    make_root();
+    write_png("one/a/1.png", 4, 1), write_png("one/b/2.png", 4, 2);
+    write_png("two/train/a/1.png", 4, 1), write_png("two/test/a/1.png", 4, 1);
+#ifdef PLB_HAVE_ARCHIVE
+    shell("cd '%s' && tar cf one.tar one && tar cf two.tar two", root);
+    static const char *const names[] = {"one", "two", "one.tar", "two.tar"};
+#else
+    static const char *const names[] = {"one", "two"};
+#endif
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        uint64_t sources[2] = {0, 0};
+        for (int split = 0; split < 2; split++) {
+            plb_dataset *set = NULL;
+            open_classes(names[k], (plb_data_split)split, &set);
+            CHECK_OK(plb_dataset_source(set, &sources[split]));
+            plb_dataset_free(set);
+        }
+        CHECK(sources[0] && sources[1] && (sources[0] == sources[1]) == (k % 2 == 0));
+    }
+    shell("rm -r '%s'", root);
+}
+
 static void a_part_of_a_set_is_drawn_by_chance(void) {
     plb_dataset *set = NULL, *again = NULL;
     plb_dataset_options drawn = {.count = 1000};
@@ -199,6 +223,7 @@ static const check_test tests[] = {
     {"splits_of_a_tar_have_caches_of_their_own", splits_of_a_tar_have_caches_of_their_own},
     {"shared_samples_are_found", shared_samples_are_found},
     {"classes_of_two_parts_are_compared", classes_of_two_parts_are_compared},
+    {"one_part_taken_for_two_is_known", one_part_taken_for_two_is_known},
     {"a_part_of_a_set_is_drawn_by_chance", a_part_of_a_set_is_drawn_by_chance},
     {"a_sheet_shows_samples_beside_their_class", a_sheet_shows_samples_beside_their_class},
 };

@@ -600,11 +600,13 @@ static void throughputs_are_of_equal_work(void) {
     close_store();
 }
 
-static void a_stand_in_is_named_with_its_part(void) {
-    open_store();
-    char results[] = "{\"train_samples\":640,\"test_samples\":100,\"size\":28,\"majority\":0.11,"
-                     "\"data_note\":\"stand-in: shapes, digits being missing\",\"epochs\":[{},"
-                     "{\"test_accuracy\":0.5,\"train_s\":1}],\"steps\":[]}";
+static void put_trainings(const char *note) {
+    char results[400];
+    snprintf(results, sizeof results,
+             "{\"train_samples\":640,\"test_samples\":100,\"size\":28,\"majority\":0.11,"
+             "\"data_note\":\"%s\",\"epochs\":[{},{\"test_accuracy\":0.5,\"train_s\":1}],"
+             "\"steps\":[]}",
+             note);
     for (int k = 0; k < 2; k++) {
         char keys[300];
         snprintf(keys, sizeof keys,
@@ -614,7 +616,19 @@ static void a_stand_in_is_named_with_its_part(void) {
         const plb_study_item_row row = {"train", keys, "ok", NULL, results};
         CHECK_OK(plb_store_put_item(store, run, &row));
     }
+}
+
+static void a_stand_in_is_named_with_its_part(void) {
+    open_store();
+    put_trainings("no parts"); // another note: the data itself
     char *said = page();
+    CHECK_PAGE("Data: digits (no parts);");
+    CHECK_SAY(!strstr(said, "stand-in"), "%s", said);
+    plb_free(said);
+    close_store();
+    open_store();
+    put_trainings("stand-in: shapes, digits being missing");
+    said = page();
     CHECK_PAGE("## train (stand-in: shapes)");
     CHECK_PAGE("to a poorer accuracy. train (stand-in: shapes) (mnist");
     plb_free(said);

@@ -103,6 +103,17 @@ def test_classes_to_test_are_those_to_train():
         assert "/set/test: class 0 of the part to test: expected Cat" in done.stderr, done.stderr
 
 
+def test_one_part_taken_for_two_is_warned_of():
+    with tempfile.TemporaryDirectory() as folder:
+        write_set(f"{folder}/set", "a/1", "bb/2")
+        done = study(folder, "--only", "train", "--set",
+                     f"parts.train.data={folder}/set;parts.train.models=resnet18;"
+                     "parts.train.stacks=plumb-plan;parts.train.seeds=1;parts.train.batch=2")
+        assert f"warning: {folder}/set: has no parts train and test" in done.stderr, done.stderr
+        page = pathlib.Path(folder, "s.html").read_text(encoding="utf-8")
+        assert "set (no parts train and test: samples to test are among those to train)" in page
+
+
 def test_every_stack_trains_alike():
     with tempfile.TemporaryDirectory() as folder:
         found = items(study(folder, "--json"))

@@ -343,6 +343,17 @@ def test_bad_files_are_in_the_document():
         assert "test/b/4.png" in found["bad"][0]["wrong"] and "4.png" in found["check"], found
 
 
+def test_one_part_taken_for_two_is_warned_of():
+    with tempfile.TemporaryDirectory() as folder:
+        write_set(folder, "one/a/1", "one/b/2", "two/train/a/1", "two/train/b/2", "two/test/a/3",
+                  "two/test/b/4")
+        for name in ("one", "two"):
+            run = plumb("train", "resnet18", "--data", f"{folder}/{name}", "--size", 32,
+                        "--batch", 2, "--epochs", 1, "--threads", 1)
+            warned = f"warning: {folder}/{name}: has no parts train and test: " in run.stderr
+            assert run.returncode == 0 and warned == (name == "one"), (run.returncode, run.stderr)
+
+
 def need_long():
     if os.environ.get("PLB_TEST_FULL") != "1":
         raise Skip("PLB_TEST_FULL is not 1")
