@@ -280,10 +280,9 @@ static void use_pixels(session *s) {
 
 // A folder or tar file without parts is both of them.
 static plb_status warn_of_one_part(const session *s) {
-    uint64_t train, test;
-    PLB_TRY(plb_dataset_source(s->train_set, &train));
-    PLB_TRY(plb_dataset_source(s->test_set, &test));
-    if (train && train == test)
+    bool same;
+    PLB_TRY(plb_dataset_same_source(s->train_set, s->test_set, &same));
+    if (same)
         plb_note("warning: %s: has no parts train and test: what is tested with is what is "
                  "trained on",
                  s->options.data);

@@ -155,7 +155,8 @@ static plb_status make_file(const plb_dataset *set, uint64_t source, const char 
     return status;
 }
 
-plb_status plb_dataset_source(const plb_dataset *set, uint64_t *out_hash) {
+// A hash of what samples and labels are made from; 0: nothing is known of that.
+static plb_status source_of(const plb_dataset *set, uint64_t *out_hash) {
     const plb_dataset_info *info = &set->info;
     int64_t extents[] = {info->count, info->height, info->width};
     *out_hash = 0;
@@ -167,12 +168,22 @@ plb_status plb_dataset_source(const plb_dataset *set, uint64_t *out_hash) {
     return PLB_OK;
 }
 
+plb_status plb_dataset_same_source(const plb_dataset *a, const plb_dataset *b, bool *out) {
+    uint64_t of_a, of_b;
+    *out = false;
+    if (a->info.count != b->info.count) return PLB_OK; // before a look at every file
+    PLB_TRY(source_of(a, &of_a));
+    PLB_TRY(source_of(b, &of_b));
+    *out = of_a && of_a == of_b;
+    return PLB_OK;
+}
+
 plb_status plb_dataset_cache(plb_dataset **set, const char *folder, int threads,
                              plb_progress *progress) {
     uint64_t source;
     char path[PATH_MAX];
     plb_dataset *mapped = NULL;
-    PLB_TRY(plb_dataset_source(*set, &source));
+    PLB_TRY(source_of(*set, &source));
     if (!source) return PLB_OK;
     PLB_TRY(plb_folder_make(folder));
     if (snprintf(path, sizeof path, "%s/%016" PRIx64 ".pixels", folder, source) >= PATH_MAX)

@@ -13,9 +13,11 @@
 PLB_API PLB_MUST_USE plb_status plb_dataset_cache(plb_dataset **set, const char *folder,
                                                   int threads, plb_progress *progress);
 
-// A hash of what the set's samples and labels are made from: where two splits have the same, they
-// are one. 0 for sets that lie in memory, or that nothing is known of.
-PLB_API PLB_MUST_USE plb_status plb_dataset_source(const plb_dataset *set, uint64_t *out_hash);
+// Whether two sets have the same samples and labels, by what they are made from: a folder without
+// parts is the same for either split. False for sets that lie in memory, or that nothing is known
+// of.
+PLB_API PLB_MUST_USE plb_status plb_dataset_same_source(const plb_dataset *a, const plb_dataset *b,
+                                                        bool *out);
 
 // Adds name, size and time of change of a file to a hash, for plb_dataset_ops.source.
 PLB_MUST_USE plb_status plb_source_add_file(const char *path, uint64_t *hash);

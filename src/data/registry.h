@@ -29,7 +29,7 @@ typedef struct plb_dataset_options {
 
 // Opens a set by name, or, where the name contains a slash, the folder or tar file of pictures of
 // that path (what is in "train", or "test" or "val", if there is such a folder; else all of it for
-// either split, which shows in plb_dataset_source). options may be NULL. PLB_EINVAL: no such name
+// either split, which plb_dataset_same_source tells). options may be NULL. PLB_EINVAL: no such name
 // (the nearest is suggested). PLB_EMISSING: not on this machine; the text says where it was looked
 // for and how to get it.
 PLB_API PLB_MUST_USE plb_status plb_dataset_open(const char *name, plb_data_split split,

@@ -34,15 +34,6 @@ static plb_status take_in(plb_study *s, plb_dataset **set) {
     return PLB_OK;
 }
 
-static plb_status open_split(plb_study *s, const char *name, int64_t size, int64_t count,
-                             plb_data_split split, uint64_t *out_source) {
-    plb_dataset_options options = {.size = size, .count = count};
-    PLB_TRY(plb_dataset_open(name, split, &options, &s->sets[split]));
-    PLB_TRY(plb_dataset_source(s->sets[split], out_source));
-    PLB_TRY(take_in(s, &s->sets[split]));
-    return plb_dataset_subset(&s->sets[split], count, subset_seed);
-}
-
 static void close_data(plb_study *s) {
     for (int split = 0; split < 2; split++) {
         plb_dataset_free(s->sets[split]);
@@ -61,11 +52,20 @@ static plb_status note_one_part(plb_study *s, const char *name) {
 
 static plb_status open_both(plb_study *s, const plb_study_part *part, const char *name,
                             int64_t size) {
-    uint64_t train, test;
-    PLB_TRY(open_split(s, name, size, part->train_samples, PLB_TRAIN, &train));
-    PLB_TRY(open_split(s, name, size, part->test_samples, PLB_TEST, &test));
+    const int64_t count[2] = {[PLB_TRAIN] = part->train_samples, [PLB_TEST] = part->test_samples};
+    bool same;
+    for (int split = 0; split < 2; split++) {
+        plb_dataset_options options = {.size = size, .count = count[split]};
+        PLB_TRY(plb_dataset_open(name, (plb_data_split)split, &options, &s->sets[split]));
+    }
     PLB_TRY(plb_dataset_same_classes(s->sets[PLB_TRAIN], s->sets[PLB_TEST]));
-    return train && train == test ? note_one_part(s, name) : PLB_OK;
+    PLB_TRY(plb_dataset_same_source(s->sets[PLB_TRAIN], s->sets[PLB_TEST], &same));
+    if (same) PLB_TRY(note_one_part(s, name));
+    for (int split = 0; split < 2; split++) {
+        PLB_TRY(take_in(s, &s->sets[split]));
+        PLB_TRY(plb_dataset_subset(&s->sets[split], count[split], subset_seed));
+    }
+    return PLB_OK;
 }
 
 plb_status plb_study_open_data(plb_study *s, const plb_study_part *part) {

@@ -151,14 +151,13 @@ static void one_part_taken_for_two_is_known(void) {
     static const char *const names[] = {"one", "two"};
 #endif
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-        uint64_t sources[2] = {0, 0};
-        for (int split = 0; split < 2; split++) {
-            plb_dataset *set = NULL;
-            open_classes(names[k], (plb_data_split)split, &set);
-            CHECK_OK(plb_dataset_source(set, &sources[split]));
-            plb_dataset_free(set);
-        }
-        CHECK(sources[0] && sources[1] && (sources[0] == sources[1]) == (k % 2 == 0));
+        plb_dataset *sets[2] = {NULL, NULL};
+        bool same = k % 2;
+        for (int split = 0; split < 2; split++)
+            open_classes(names[k], (plb_data_split)split, &sets[split]);
+        CHECK_OK(plb_dataset_same_source(sets[0], sets[1], &same));
+        CHECK(same == (k % 2 == 0));
+        for (int split = 0; split < 2; split++) plb_dataset_free(sets[split]);
     }
     shell("rm -r '%s'", root);
 }

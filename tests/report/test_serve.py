@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """`plumb serve`: its pages over HTTP, who is let in, and what a browser sees if there is one."""
+import contextlib
 import http.client
 import json
 import os
 import pathlib
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -85,6 +87,18 @@ def test_pages(folder):
                      "/compare/1/3/2", "/compare/1/3x",
                      "/nothing", "//evil.example/", "/run/../etc"):
             assert server.get(path)[0] == 404, path
+
+
+def test_what_is_wrong_has_no_time(folder):
+    db = fill(folder)
+    with contextlib.closing(sqlite3.connect(db)) as store, store:
+        store.execute("UPDATE measurement SET outcome = 'invalid' WHERE run = 2")
+    with Server(db) as server:
+        case = re.search("/case/([0-9a-f]+)", server.get("/run/3")[1])[1]
+        rows = server.get("/case/" + case)[1].split("<tr>")
+    of = {run: next(r for r in rows if f'<a href="/run/{run}"' in r) for run in (2, 3)}
+    assert "invalid" in of[2] and not re.search("[0-9] [mµ]?s<", of[2]), of[2]
+    assert re.search("[0-9] [mµ]?s<", of[3]), of[3]
 
 
 def test_reads_only(folder):

@@ -332,6 +332,13 @@ def test_classes_to_test_are_those_to_train():
         expect_refusal(plumb("train", "resnet18", "--data", folder, "--size", 32), words)
 
 
+def test_names_of_classes_steer_no_terminal():
+    with tempfile.TemporaryDirectory() as folder:
+        write_set(folder, "train/\x1b[31ma/1", "test/\x1b[31ma/2")
+        run = plumb("data", "check", folder)
+        assert run.returncode == 0 and "\x1b" not in run.stdout and "[31ma" in run.stdout, run
+
+
 def test_bad_files_are_in_the_document():
     with tempfile.TemporaryDirectory() as folder:
         write_set(folder, "train/a/1", "train/b/2", "test/a/3", "test/b/4")
