@@ -1,192 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Studies without workers: how a file is read and what is wrong with it, the store's rows, and the
-// report, whose findings must follow the numbers.
+// Studies without workers: the rows of the store, and the report, whose findings must follow the
+// numbers.
 #include "store/study.h"
 #include "study/document.h"
-#include "study/spec.h"
 
 #include <jansson.h>
 #include <unistd.h>
 
 #include "check.h"
 #include "faults.h"
+#include "tiny.h"
 
-static const char text[] =
-    "name: tiny\n"
-    "title: A tiny study\n"
-    "findings: [c_accuracy, order_of_magnitude, cpu_threads, table1, initialisation]\n"
-    "parts:\n"
-    "  - name: train\n"
-    "    kind: train\n"
-    "    models: mnist_cnn\n"
-    "    data: digits\n"
-    "    stand_in: shapes\n"
-    "    stacks: [torch-eager, plumb-plan]\n"
-    "    devices: cpu\n"
-    "    threads: [1..4, all]\n"
-    "    seeds: [1, 2]\n"
-    "    batch: 64\n"
-    "    lr: 0.05\n"
-    "  - name: sizes\n"
-    "    kind: sweep\n"
-    "    models: resnet18\n"
-    "    stacks: [torch-eager, plumb-plan]\n"
-    "    devices: cpu\n"
-    "    batch: 2\n"
-    "    size: 8..32\n"
-    "  - name: again\n"
-    "    kind: sweep\n"
-    "    models: resnet18\n"
-    "    stacks: [torch-eager, plumb-plan]\n"
-    "    devices: cpu\n"
-    "    batch: 2\n"
-    "    size: 8\n"
-    "quick:\n"
-    "  parts:\n"
-    "    - name: train\n"
-    "      seeds: 7\n"
-    "      epochs: 3\n";
-
-static plb_status parse(const char *yaml, const plb_spec_options *options, plb_study_spec *out) {
-    static plb_arena *arena;
-    plb_arena_free(arena);
-    arena = plb_arena_new();
-    return plb_study_spec_parse(yaml, strlen(yaml), "tiny.yaml", options, arena, out);
-}
-
-static void a_file_becomes_parts(void) {
-    plb_study_spec spec;
-    plb_spec_options options = {0};
-    CHECK_OK(parse(text, &options, &spec));
-    CHECK(!strcmp(spec.name, "tiny") && spec.part_count == 3 && spec.findings.count == 5);
-    const plb_study_part *train = &spec.parts[0], *sizes = &spec.parts[1];
-    CHECK(train->kind == PLB_PART_TRAIN && !strcmp(train->data, "digits") && train->epochs == 1);
-    CHECK(train->threads.count == 4 && train->threads.value[2] == 4 &&
-          train->threads.value[3] == 0);
-    CHECK(train->seeds.count == 2 && train->stacks.count == 2 && train->lr == 0.05);
-    CHECK(train->batch.count == 1 && train->batch.value[0] == 64 && train->line == 5);
-    CHECK(sizes->kind == PLB_PART_SWEEP && sizes->size.count == 3 && sizes->size.value[2] == 32);
-    CHECK(!strcmp(sizes->tasks.word[0], "infer") && !strcmp(sizes->regions.word[0], "latency"));
-}
-
-static void quick_and_set_change_values(void) {
-    plb_study_spec spec;
-    plb_spec_options options = {.quick = true,
-                                .set = "parts.train.stacks=[plumb-plan];parts.sizes.size=16..32;"
-                                       "parts.train.crop=2",
-                                .devices = "cpu,cuda"};
-    CHECK_OK(parse(text, &options, &spec));
-    CHECK(spec.parts[0].seeds.count == 1 && spec.parts[0].seeds.value[0] == 7);
-    CHECK(spec.parts[0].epochs == 3 && spec.parts[0].stacks.count == 1 && spec.parts[0].crop == 2);
-    CHECK(spec.parts[1].size.count == 2 && spec.parts[1].devices.count == 2);
-    CHECK(!strcmp(spec.parts[1].devices.word[1], "cuda"));
-}
-
-static void parts_are_chosen_by_name(void) {
-    plb_study_spec spec;
-    plb_spec_options options = {.only = "sizes,train"};
-    CHECK_OK(parse(text, &options, &spec));
-    CHECK(spec.part_count == 2 && !strcmp(spec.parts[0].name, "train") &&
-          !strcmp(spec.parts[1].name, "sizes"));
-    CHECK(!strcmp(spec.text, text)); // the file is the same, whatever of it is wanted
-    options.only = "train,sices";
-    CHECK_FAILS(PLB_EINVAL, "--only: tiny has no part sices; did you mean sizes?",
-                parse(text, &options, &spec));
-    options.only = ",";
-    CHECK_FAILS(PLB_EINVAL, "expected names of parts", parse(text, &options, &spec));
-}
-
-// `from` of the file replaced by `to`.
-static const char *with(const char *from, const char *to) {
-    static char changed[2 * sizeof text];
-    const char *at = strstr(text, from);
-    CHECK_SAY(at != NULL, "%s", from);
-    if (!at) return text;
-    snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
-    return changed;
-}
-
-static void mistakes_are_named_with_line_and_key(void) {
-    static const struct {
-        const char *from, *to, *words;
-    } cases[] = {
-        {"seeds: [1", "seedz: [1", "tiny.yaml, line 13: no key seedz; did you mean seeds?"},
-        {"title:", "titel:", "tiny.yaml, line 2: no key titel; did you mean title?"},
-        {"lr: 0.05", "lr: fast", "tiny.yaml, line 15: lr: expected a number, found fast"},
-        {"batch: 64", "batch: 0", "tiny.yaml, line 14: batch: expected batches from 1, found 0"},
-        {"batch: 64", "batch: -3", "line 14: batch: expected a whole number from 0, found -3"},
-        {"kind: sweep", "kind: swoop", "line 17: kind: expected train or sweep, found swoop"},
-        {"    data: digits\n", "", "line 5: the part train has no data"},
-        {"    size: 8..32\n", "", "line 16: the part sizes has no size"},
-        {"stacks: [torch-eager, plumb-plan]", "stacks: {a: b}", "line 10: stacks: expected a list"},
-        {"name: tiny", "name: [tiny", "tiny.yaml, line 2: YAML: "},
-        {"[c_accuracy,", "[c_acuracy,",
-         "tiny.yaml: findings: there is no c_acuracy; did you mean c_accuracy?"},
-        {"- name: again", "- name: sizes",
-         "line 23: name: expected a name that no other part has, found sizes"},
-        {"seeds: 7", "seeds: 7\n      seeds: 8", "line 34: the key seeds is there twice"},
-        {"    - name: train\n      seeds: 7", "    - name: trian\n      seeds: 7",
-         "line 32: there is no trian to change"},
-    };
-    plb_study_spec spec;
-    plb_spec_options options = {.quick = true};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        CHECK_FAILS(PLB_EINVAL, cases[i].words,
-                    parse(with(cases[i].from, cases[i].to), &options, &spec));
-    static const char *const inputs[][2] = {
-        {"[3, size]", "line 16: input: expected a list that begins with batch"},
-        {"[batch, width]", "line 16: input: expected size or numbers from 1 behind batch"},
-        {"[batch, 0]", "line 16: input: expected size or numbers from 1 behind batch"}};
-    for (int i = 0; i < 3; i++) {
-        char line[80];
-        snprintf(line, sizeof line, "    kind: sweep\n    input: %s\n", inputs[i][0]);
-        CHECK_FAILS(PLB_EINVAL, strchr(inputs[i][1], ':') + 2,
-                    parse(with("    kind: sweep\n", line), &options, &spec));
-    }
-    plb_spec_options wrong = {.set = "parts.train.lr=1;parts.trian.lr=1"};
-    CHECK_FAILS(PLB_EINVAL, "--set parts.trian.lr: no key trian; did you mean train?",
-                parse(text, &wrong, &spec));
-    wrong.set = "parts.train.lrr=1";
-    CHECK_FAILS(PLB_EINVAL, "no key lrr; did you mean lr?", parse(text, &wrong, &spec));
-    wrong.set = "parts";
-    CHECK_FAILS(PLB_EINVAL, "expected key=value", parse(text, &wrong, &spec));
-    CHECK_FAILS(PLB_EINVAL, "expected a document, found none", parse("", &options, &spec));
-}
-
-static void the_studies_that_come_along_are_right(void) {
-    static const char *const names[] = {"studies/levels.yaml", "studies/threads.yaml"};
-    for (int i = 0; i < 4; i++) {
-        plb_arena *arena = plb_arena_new();
-        plb_spec_options options = {.quick = i % 2};
-        plb_study_spec spec;
-        CHECK_OK(plb_study_spec_open(names[i / 2], "", &options, arena, &spec));
-        CHECK(spec.part_count >= 3 && spec.findings.count && spec.deviations.count && spec.origin);
-        plb_arena_free(arena);
-    }
-}
-
-static void allocation_failures_are_told(void) {
-    plb_arena *arena = plb_arena_new();
-    plb_study_spec spec;
-    plb_spec_options options = {.quick = true};
-    int failed = 0;
-    for (int n = 1; n < 100; n++) {
-        int left = n;
-        plb_arena *small = plb_arena_new();
-        plb_alloc_set_hook(fault_count_down, &left);
-        plb_status status =
-            plb_study_spec_parse(text, strlen(text), "tiny.yaml", &options, small, &spec);
-        plb_alloc_set_hook(NULL, NULL);
-        plb_arena_free(small);
-        CHECK(status == PLB_OK || status == PLB_ENOMEM);
-        if (status == PLB_OK) break;
-        failed++;
-    }
-    CHECK(failed > 0);
-    plb_arena_free(arena);
-}
-
-// ---------------------------------------------------------------------------- the store, the page
 static plb_store *store;
 static int64_t run;
 
@@ -646,12 +470,6 @@ static void an_empty_study_has_a_page(void) {
 }
 
 static const check_test tests[] = {
-    {"a_file_becomes_parts", a_file_becomes_parts},
-    {"quick_and_set_change_values", quick_and_set_change_values},
-    {"parts_are_chosen_by_name", parts_are_chosen_by_name},
-    {"mistakes_are_named_with_line_and_key", mistakes_are_named_with_line_and_key},
-    {"the_studies_that_come_along_are_right", the_studies_that_come_along_are_right},
-    {"allocation_failures_are_told", allocation_failures_are_told},
     {"rows_come_back_in_order", rows_come_back_in_order},
     {"an_item_is_taken_once", an_item_is_taken_once},
     {"noise_is_what_seeds_differ_by", noise_is_what_seeds_differ_by},
