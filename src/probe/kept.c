@@ -334,6 +334,8 @@ static plb_status take_sampled(extraction *x, const uint8_t *bytes, size_t size_
 static plb_status write_file(const extraction *x, const char *name, const char *ending,
                              const void *bytes, size_t size_bytes) {
     char path[PATH_MAX];
+    if (!*name)
+        return plb_fail(PLB_EINVAL, "%s: damaged: a file of the probe has no name", x->place);
     snprintf(path, sizeof path, "%s/%s.%s", x->folder, name, ending);
     return plb_atomic_write_all(path, bytes, size_bytes);
 }

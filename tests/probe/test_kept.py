@@ -24,7 +24,7 @@ import runner  # noqa: E402
 PLUMB = os.environ.get("PLUMB", "build/plumb")
 GUEST = str(pathlib.Path(os.environ.get("PLUMB_BUILD", "build")) / "tests/guest")
 RECORDED = "tests/golden/resnet50_graph.profile"
-RUN, SECTION = 2, 48  # a kind of section; the bytes before a section's own
+RUN, SPOOL, SECTION = 2, 3, 48  # kinds of sections; the bytes before a section's own
 
 
 def run(*words, code=0):
@@ -151,6 +151,20 @@ def test_numbers_that_no_run_has_are_told():
             for words in ((path,), ("--json", path)):
                 done = run("trace", *words, code=2)
                 assert len(done.stderr.splitlines()) == 1 and what in done.stderr, (at, done)
+
+
+def test_files_without_a_name_are_refused():
+    """They would be hidden ones, which nobody clears away."""
+    changed = bytearray(pathlib.Path(RECORDED).read_bytes())
+    start = next(start for kind, start, _ in sections(changed) if kind == SPOOL)
+    changed[start - SECTION + 8:start - 8] = bytes(SECTION - 16)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "damaged")
+        pathlib.Path(path).write_bytes(changed)
+        done = subprocess.run([PLUMB, "trace", path], capture_output=True, text=True, timeout=60,
+                              env=dict(os.environ, TMPDIR=folder), check=False)
+        assert done.returncode == 2 and "has no name" in done.stderr, done
+        assert os.listdir(folder) == ["damaged"], os.listdir(folder)
 
 
 def test_a_store_keeps_profiles_as_runs():
