@@ -360,10 +360,16 @@ static plb_status wrong_word(plb_client *client, const json_t *ran, const char *
                            key, expected, found ? found : "?");
 }
 
+static plb_status wrong_kind(plb_client *client, const char *key, const char *of) {
+    return plb_failure_set(&client->failure, PLB_OUTCOME_PROTOCOL,
+                           "%s: expected a whole number of %s", key, of);
+}
+
 static plb_status check_pools(plb_client *client, const json_t *ran, int64_t told) {
     json_t *pools = json_object_get(ran, "threads"), *value;
     const char *pool;
     json_object_foreach(pools, pool, value) {
+        if (json_is_real(value)) return wrong_kind(client, "threads", pool);
         if (!json_is_integer(value) || json_integer_value(value) <= told) continue;
         return plb_failure_set(&client->failure, PLB_OUTCOME_INVALID,
                                "threads: expected at most %lld, but the pool %s has %lld",
@@ -388,7 +394,9 @@ static plb_status check_devices(plb_client *client, const json_t *ran, const plb
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *entry = json_array_get(list, i);
         const char *device = json_string_value(json_object_get(entry, "device"));
-        int64_t nodes = json_integer_value(json_object_get(entry, "nodes"));
+        const json_t *number = json_object_get(entry, "nodes");
+        int64_t nodes = json_integer_value(number);
+        if (json_is_real(number)) return wrong_kind(client, "nodes", device ? device : "devices");
         if (!device || !nodes || among(device, c->device)) continue;
         return plb_failure_set(&client->failure, PLB_OUTCOME_INVALID,
                                "device: expected %s, but %lld nodes ran on %s", c->device,

@@ -21,8 +21,7 @@ static int64_t device_peak(const json_t *answer) {
     int64_t sum = 0;
     for (size_t i = 0; i < json_array_size(devices); i++) {
         int64_t peak = known(json_array_get(devices, i), "allocated_peak_bytes");
-        if (peak < 0) return -1;
-        sum += peak;
+        if (peak < 0 || __builtin_add_overflow(sum, peak, &sum)) return -1;
     }
     return json_array_size(devices) ? sum : -1;
 }

@@ -10,7 +10,6 @@
 #include "bench/stats.h"
 
 static const double drift_precision = 0.01;
-enum { MAX_SWEEPS = 1 << 20 };
 
 static plb_status fail_memory(void) {
     return plb_fail(PLB_ENOMEM, "out of memory for a summary");
@@ -45,9 +44,9 @@ static plb_status sum_sweeps(const plb_store_block *blocks, size_t count, double
         if (blocks[b].kind == PLB_BLOCK_TIMED && blocks[b].sweep > last) last = blocks[b].sweep;
     }
     if (last < 0) return PLB_OK;
-    if (last >= MAX_SWEEPS) {
+    if (last >= PLB_MOST_SWEEPS) {
         return plb_fail(PLB_EINVAL, "sweep %lld of a start: expected less than %d", (long long)last,
-                        MAX_SWEEPS);
+                        PLB_MOST_SWEEPS);
     }
     size_t sweeps = (size_t)last + 1;
     float *mean = plb_arena_alloc(arena, sweeps * sizeof *mean);

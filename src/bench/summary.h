@@ -11,6 +11,8 @@
 #include "plumb/status.h"
 #include "store/read.h"
 
+enum { PLB_MOST_SWEEPS = 1 << 20 }; // of a start
+
 typedef struct plb_start_summary {
     int64_t number, group; // group −1: not interleaved
     int64_t began_ns;      // CLOCK_MONOTONIC, of the first timed block

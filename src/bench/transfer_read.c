@@ -11,6 +11,7 @@
 #include "base/core/status.h"
 #include "base/file.h"
 #include "bench/case.h"
+#include "bench/summary.h"
 #include "bench/transfer.h"
 #include "store/write.h"
 
@@ -67,6 +68,8 @@ static plb_status object_of(const place *at, const json_t *object, const char *k
 }
 
 // ---------------------------------------------------------------------------- blocks
+static const int64_t MOST_ITERATIONS = INT64_C(1) << 40;
+
 static plb_status read_samples(const place *at, const json_t *list, int64_t **out, size_t *count) {
     *count = json_array_size(list);
     *out = NULL;
@@ -95,6 +98,10 @@ static plb_status read_block(const place *at, const json_t *object, plb_store *s
     PLB_TRY(number_of(at, object, "began_ns", false, &block.began_ns));
     PLB_TRY(number_of(at, object, "iterations_per_sample", false, &block.iterations_per_sample));
     PLB_TRY(number_of(at, object, "marks", false, &marks));
+    if (block.sweep >= PLB_MOST_SWEEPS) return fail_at(at, "sweep", "a number below 2^20");
+    if (block.iterations_per_sample > MOST_ITERATIONS)
+        return fail_at(at, "iterations_per_sample", "a number up to 2^40");
+    if (marks > UINT32_MAX) return fail_at(at, "marks", "a number below 2^32");
     block.marks = (uint32_t)marks;
     PLB_TRY_OUT(read_samples(at, json_object_get(object, "samples_ns"), &samples, &block.count));
     block.samples_ns = samples;

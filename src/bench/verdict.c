@@ -310,6 +310,7 @@ plb_status plb_compare(const plb_side *a, const plb_side *b, const plb_verdict_o
     out->ratio = exp(out->effect);
     if (isnan(out->variance) || !(out->dof > 0)) {
         out->variance = NAN;
+        if (out->lack == PLB_LACK_NOTHING) out->lack = PLB_LACK_SPREAD; // starts without any
         return PLB_OK;
     }
     double error = standard_error(out->variance);

@@ -231,6 +231,9 @@ static void print_time_row(const plb_bench *b, const plb_bench_case *c, const ch
               show_known(c->compile_ns).text,
               c->peak_rss_bytes < 0 ? "unknown" : plb_show_bytes((double)c->peak_rss_bytes).text,
               c->proof.equal ? "EQUAL" : "-");
+    if (c->proof.equal && c->proof.rows)
+        plb_print("%-26s proven on %" PRId64 " rows of each batch (--proof-time)\n", "",
+                  c->proof.rows);
     if (c->search) print_search(c->search);
     if (!c->steady) plb_print("%-26s never became steady in its warm-up\n", "");
     print_disturbance(c);

@@ -58,10 +58,10 @@ static bool is_outcome(const plb_measurement_row *row, const char *outcome) {
     return row->outcome && strcmp(row->outcome, outcome) == 0;
 }
 
-// a is ok and b, the same work on the same machine, is not.
+// a is ok and b, the same work on the same machine, is not; one that was interrupted did not fail.
 static bool has_failed(const plb_pair *p) {
     return p->difference_count == 1 && strcmp(p->differences[0].key, "outcome") == 0 &&
-           is_outcome(p->a, "ok") && !is_outcome(p->b, "refused");
+           is_outcome(p->a, "ok") && p->b->outcome && !is_outcome(p->b, "refused");
 }
 
 static tally count_pairs(const plb_compare_result *r) {

@@ -66,10 +66,10 @@ def failed(keys, outcome, reason, log=None):
     return {"case": keys, "outcome": outcome, "reason": reason, "log": log, "starts": []}
 
 
-def run_of(cases, label=None, git=None, machine=None):
+def run_of(cases, label=None, git=None, machine=None, state="done"):
     return {"document": "run", "document_version": 1, "run": {
         "uuid": f"{UUIDS.getrandbits(128):032x}", "label": label, "command": "plumb bench lenet",
-        "git": git, "state": "done", "began_ms": 1_700_000_000_000, "ended_ms": 1_700_000_060_000,
+        "git": git, "state": state, "began_ms": 1_700_000_000_000, "ended_ms": 1_700_000_060_000,
         "machine": machine or MACHINE, "fingerprint": {"state": {"load_1min": 0.25}},
         "fingerprint_end": None}, "cases": cases}
 
@@ -166,6 +166,9 @@ def test_bad_documents():
            (changed(at(*first, "blocks", 1, "samples_ns", value=[1.5])), "whole numbers"),
            (changed(at(*first, "blocks", 1, "samples_ns", value=[5, -5])), "expected a time"),
            (changed(at(*first, "blocks", 1, "kind", value="x")), "timed or warmup"),
+           (changed(at(*first, "blocks", 1, "sweep", value=1 << 30)), "below 2^20"),
+           (changed(at(*first, "blocks", 1, "iterations_per_sample", value=1 << 62)), "to 2^40"),
+           (changed(at(*first, "blocks", 1, "marks", value=1 << 32)), "below 2^32"),
            (changed(lambda d: d["cases"].append(d["cases"][0])), "case 1: \"case\": expected each")]
     with Store() as store:
         for content, words in bad:
@@ -276,6 +279,18 @@ def test_refusals():
         assert run.returncode == 5 and "nothing to compare" in run.stderr, run
         run = plumb("runs", db=store.path / "none.db")
         assert run.returncode == 3 and "no store there yet" in run.stderr, run.stderr
+
+
+def test_what_was_interrupted_has_not_failed():
+    draw = random.Random(10)
+    with Store() as store:
+        store.add(run_of([measured(draw, case(), 1e6)]))
+        store.add(run_of([{**failed(case(), "crash", None), "outcome": None}], state="interrupted"))
+        run = plumb("compare", 1, 2, db=store.db)
+        assert run.returncode == 2 and "FAILED" not in run.stdout, run.stdout
+        store.add(run_of([failed(case(), "crash", "signal 11")]))
+        run = plumb("compare", 1, 3, db=store.db)
+        assert run.returncode == 1 and "1 FAILED where A did not" in run.stdout, run.stdout
 
 
 def test_by_stack_where_the_first_failed():
