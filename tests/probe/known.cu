@@ -20,12 +20,18 @@ static void check(cudaError_t code, const char *what) {
     exit(70);
 }
 
-// One thread that watches the clock of the device until `ns` have gone by.
-__global__ void spin(long long ns) {
+// By the device's clock, in ns.
+struct Span {
+    long long begin, end;
+};
+
+// One thread that watches the clock of the device until `ns` have gone by; `seen` may be NULL.
+__global__ void spin(long long ns, Span *seen) {
     long long begin, now;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
     do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
     while (now - begin < ns);
+    if (seen) *seen = {begin, now};
 }
 
 __global__ void touch(float *data, int n) {
@@ -38,8 +44,23 @@ enum { MS = 1000000, MIB = 1 << 20 };
 static void start_device(void) {
     CHECK(cudaFree(NULL));
     touch<<<1, 32>>>((float *)NULL, 0); // loads the module before anything is measured
-    spin<<<1, 1>>>(0);
+    spin<<<1, 1>>>(0, NULL);
     CHECK(cudaDeviceSynchronize());
+}
+
+static double now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
+}
+
+// What a host that sleeps too long does not change: when each kernel saw itself, and how long the
+// host took for the copies.
+static void tell(const Span *seen, int kernels, double copies_ms) {
+    printf("{\"copies_ms\": %.3f, \"kernels\": [", copies_ms);
+    for (int i = 0; i < kernels; i++)
+        printf("%s[%lld, %lld]", i ? ", " : "", seen[i].begin, seen[i].end);
+    printf("]}\n");
 }
 
 // Two streams of 10 x 4 ms, the second 20 ms later: 60 ms of work of which 20 overlap; then the
@@ -47,6 +68,7 @@ static void start_device(void) {
 // and 4 of 16 MiB from pageable memory, 5 memsets of 1 MiB, 3 MiB never given back.
 static void all(void) {
     cudaStream_t a, b;
+    Span *seen;
     void *kept, *device, *pinned, *pageable = malloc(16 * MIB);
     float tiny[3];
     start_device();
@@ -55,16 +77,18 @@ static void all(void) {
     CHECK(cudaMalloc(&kept, 3 * MIB));
     CHECK(cudaMalloc(&device, 16 * MIB));
     CHECK(cudaMallocHost(&pinned, 16 * MIB));
+    CHECK(cudaMallocHost(&seen, 21 * sizeof *seen));
     memset(pageable, 1, 16 * MIB);
     CHECK(cudaDeviceSynchronize());
     CHECK(cudaProfilerStart());
-    for (int i = 0; i < 10; i++) spin<<<1, 1, 0, a>>>(4 * MS);
+    for (int i = 0; i < 10; i++) spin<<<1, 1, 0, a>>>(4 * MS, seen + i);
     usleep(20000);
-    for (int i = 0; i < 10; i++) spin<<<1, 1, 0, b>>>(4 * MS);
+    for (int i = 0; i < 10; i++) spin<<<1, 1, 0, b>>>(4 * MS, seen + 10 + i);
     CHECK(cudaDeviceSynchronize());
     usleep(40000);
-    spin<<<1, 1>>>(20 * MS);
+    spin<<<1, 1>>>(20 * MS, seen + 20);
     CHECK(cudaDeviceSynchronize());
+    const double begin_ms = now_ms();
     for (int i = 0; i < 100; i++) CHECK(cudaMemcpy(tiny, device, 12, cudaMemcpyDeviceToHost));
     for (int i = 0; i < 8; i++)
         CHECK(cudaMemcpyAsync(device, pinned, 16 * MIB, cudaMemcpyHostToDevice, a));
@@ -72,8 +96,11 @@ static void all(void) {
         CHECK(cudaMemcpy(device, pageable, 16 * MIB, cudaMemcpyHostToDevice));
     for (int i = 0; i < 5; i++) CHECK(cudaMemsetAsync(device, 0, MIB, a));
     CHECK(cudaDeviceSynchronize());
+    const double copies_ms = now_ms() - begin_ms;
     CHECK(cudaProfilerStop());
+    tell(seen, 21, copies_ms);
     CHECK(cudaFree(device));
+    CHECK(cudaFreeHost(seen));
     CHECK(cudaFreeHost(pinned));
     free(pageable);
 }
@@ -86,7 +113,7 @@ static void graph(void) {
     start_device();
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-    for (int i = 0; i < 7; i++) spin<<<1, 1, 0, stream>>>(10000);
+    for (int i = 0; i < 7; i++) spin<<<1, 1, 0, stream>>>(10000, NULL);
     CHECK(cudaStreamEndCapture(stream, &graph));
     CHECK(cudaGraphInstantiate(&executable, graph, 0));
     for (int i = 0; i < 50; i++) CHECK(cudaGraphLaunch(executable, stream));
@@ -104,17 +131,15 @@ static void fast_graph(double seconds) {
     start_device();
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-    for (int i = 0; i < NODES; i++) spin<<<1, 1, 0, stream>>>(0);
+    for (int i = 0; i < NODES; i++) spin<<<1, 1, 0, stream>>>(0, NULL);
     CHECK(cudaStreamEndCapture(stream, &graph));
     CHECK(cudaGraphInstantiate(&executable, graph, 0));
-    struct timespec begin, now;
     long launches = 0;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
+    const double begin_ms = now_ms();
     do {
         for (int i = 0; i < 10; i++, launches++) CHECK(cudaGraphLaunch(executable, stream));
         CHECK(cudaStreamSynchronize(stream));
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    } while ((double)(now.tv_sec - begin.tv_sec) + (now.tv_nsec - begin.tv_nsec) / 1e9 < seconds);
+    } while (now_ms() - begin_ms < 1e3 * seconds);
     printf("%ld launches of %d nodes\n", launches, NODES);
 }
 
@@ -122,19 +147,19 @@ static void fast_graph(double seconds) {
 static void forking(void) {
     int status = 0;
     start_device();
-    for (int i = 0; i < 20; i++) spin<<<1, 1>>>(10000);
+    for (int i = 0; i < 20; i++) spin<<<1, 1>>>(10000, NULL);
     CHECK(cudaDeviceSynchronize());
     pid_t pid = fork();
     if (pid == 0) exit(3); // runs what atexit knows
     if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status) || WEXITSTATUS(status) != 3) exit(71);
-    for (int i = 0; i < 5; i++) spin<<<1, 1>>>(10000);
+    for (int i = 0; i < 5; i++) spin<<<1, 1>>>(10000, NULL);
     CHECK(cudaDeviceSynchronize());
 }
 
 // 30 kernels, then long enough for the probe to have looked, then no chance to say anything.
 static void killed(void) {
     start_device();
-    for (int i = 0; i < 30; i++) spin<<<1, 1>>>(10000);
+    for (int i = 0; i < 30; i++) spin<<<1, 1>>>(10000, NULL);
     CHECK(cudaDeviceSynchronize());
     usleep(1500000);
     raise(SIGKILL);
@@ -142,15 +167,13 @@ static void killed(void) {
 
 // As many launches as the host can make for `seconds`.
 static void launches(double seconds) {
-    struct timespec begin, now;
     long count = 0;
     start_device();
-    clock_gettime(CLOCK_MONOTONIC, &begin);
+    const double begin_ms = now_ms();
     do {
-        for (int i = 0; i < 1000; i++, count++) spin<<<1, 1>>>(0);
+        for (int i = 0; i < 1000; i++, count++) spin<<<1, 1>>>(0, NULL);
         CHECK(cudaDeviceSynchronize());
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    } while ((double)(now.tv_sec - begin.tv_sec) + (now.tv_nsec - begin.tv_nsec) / 1e9 < seconds);
+    } while (now_ms() - begin_ms < 1e3 * seconds);
     printf("%ld launches\n", count);
 }
 
