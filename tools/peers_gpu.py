@@ -1,225 +1,175 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times whole models in PyTorch on a GPU, one JSON line a case.
 
-    python tools/peers_gpu.py [--seconds S] [--timing T] [--turns FILE]
+    python tools/peers_gpu.py [--seconds S] [--timing T] [--jobs N]
                               MODEL:TASK:DTYPE:BATCH:MODE[:nchw] ...
     python tools/peers_gpu.py --epoch
 
 TASK is infer or train (SGD, momentum 0.9, fused), DTYPE f32, tf32, bf16 or f16: 16-bit inference
-runs with cast weights, training under autocast. MODE is eager, graph (one CUDA graph), inductor or
-inductor-ro (reduce-overhead). Memory is channels last unless :nchw says otherwise, cuDNN's
+runs with cast weights, training under autocast. MODE is eager, graph (one CUDA graph), inductor,
+inductor-ro (reduce-overhead) or inductor-graph (what Inductor made as one CUDA graph; told as
+inductor too, before it is recorded). Memory is channels last unless :nchw says otherwise, cuDNN's
 benchmark mode is on. latency_ms is the median between two events around one iteration with the
 device idle before, queued_ms many iterations divided by their number: 100 of each, or as many as T
-seconds (4) hold, at least 20. No case starts after S seconds. Processes that are given the same
-FILE prepare their cases side by side, but whoever times one is then alone on the GPU. --epoch times
-an epoch of the MNIST network, 937 steps of 64 and one of 32, with the data on the device.
+seconds (4) hold, at least 20. peak_bytes is the most that PyTorch's allocator held meanwhile. No
+case starts after S seconds.
+
+N processes (1) have a case each: they load and compile side by side, settle one after the other,
+and while one is timed the others are stopped. What finds no memory beside them is tried again when
+they are done. --epoch times an epoch of the MNIST network, 937 steps of 64 and one of 32, with the
+data on the device.
 """
 import argparse
-import contextlib
-import fcntl
 import json
+import os
+import pathlib
+import selectors
+import signal
+import subprocess
+import sys
 import time
 
-import torch
-import torchvision
-
-DTYPES = {"f32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
-COMPILE = {"inductor": None, "inductor-ro": "reduce-overhead"}
+WORKER = [sys.executable, str(pathlib.Path(__file__).with_name("peers_gpu_torch.py"))]
+CALM_S = 0.3  # after the others were stopped: what they had launched ends meanwhile
 
 
-def settings(dtype):
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = dtype != "f32"
-    torch.backends.cudnn.benchmark = True
+class Worker:
+    """A process that has a case, or none: state is what it said last."""
+
+    def __init__(self, command, selector):
+        # A group of its own, so that what it starts is stopped with it. Inductor compiles in
+        # processes, as many as there are processors: too many where several do.
+        environment = {"TORCHINDUCTOR_COMPILE_THREADS": "3", **os.environ}
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, env=environment,
+                                        start_new_session=True)
+        self.state, self.case, self.alone, self.rest = "idle", None, False, b""
+        selector.register(self.process.stdout, selectors.EVENT_READ, self)
+
+    def tell(self, line, state):
+        self.state = state
+        try:
+            self.process.stdin.write(line.encode() + b"\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it has ended, which is read where it speaks
+
+    def signal(self, number):
+        os.killpg(self.process.pid, number)
+
+    def lines(self):
+        """What it said since, or None at its end."""
+        read = os.read(self.process.stdout.fileno(), 1 << 16)
+        if not read:
+            return None
+        *whole, self.rest = (self.rest + read).split(b"\n")
+        return [line.decode() for line in whole if line.startswith(b"{")]
 
 
-def median(values):
-    return sorted(values)[len(values) // 2]
+class Turns:
+    """Hands cases to workers, so that one settles, or is timed alone, at a time."""
 
+    def __init__(self, command, cases, jobs, seconds, tell):
+        self.command, self.tell, self.end = command, tell, time.monotonic() + seconds
+        self.waiting, self.again, self.known = list(cases), [], False
+        self.selector = selectors.DefaultSelector()
+        self.workers = [Worker(command, self.selector) for _ in range(min(jobs, len(cases)))]
 
-def latency(step, rounds):
-    times = []
-    for _ in range(rounds):
-        before, after = torch.cuda.Event(True), torch.cuda.Event(True)
-        before.record()
-        step()
-        after.record()
-        torch.cuda.synchronize()
-        times.append(before.elapsed_time(after))
-    return median(times)
+    def busy(self, *states):
+        return [w for w in self.workers if w.case and (not states or w.state in states)]
 
+    def hand_out(self):
+        """A case to each that has none; what found no memory has the device to itself."""
+        for worker in self.workers:
+            if worker.case or time.monotonic() > self.end:
+                continue
+            if not self.waiting and self.again and not self.busy():
+                worker.case = self.again.pop()
+                worker.alone = True
+            elif self.waiting:
+                worker.case = self.waiting.pop(0)
+                worker.alone = False
+            else:
+                continue
+            worker.tell(worker.case, "preparing")
 
-def timed(step, rounds=100, seconds=4.0):
-    for _ in range(10):
-        step()
-    torch.cuda.synchronize()
-    begin = time.perf_counter()
-    step()
-    torch.cuda.synchronize()
-    once = time.perf_counter() - begin
-    rounds = max(20, min(rounds, int(seconds / once)))
-    one = latency(step, rounds)
-    begin = time.perf_counter()
-    for _ in range(rounds):
-        step()
-    torch.cuda.synchronize()
-    return one, (time.perf_counter() - begin) / rounds * 1e3
+    def advance(self):
+        if self.busy("timing"):
+            return
+        for worker in self.busy("settled")[:1]:
+            for other in self.workers:
+                if other is not worker:
+                    other.signal(signal.SIGSTOP)
+            time.sleep(CALM_S)
+            worker.tell("time", "timing")
+            return
+        if not self.busy("settling"):
+            for worker in self.busy("ready")[:1]:
+                worker.tell("settle", "settling")
 
+    def hear(self, worker, found):
+        if "torch" in found:
+            if not self.known:
+                self.tell(found)
+            self.known = True
+        elif found.get("state") == "idle":
+            worker.case, worker.state = None, "idle"
+            self.go_on()
+        elif "state" in found:
+            worker.state = found["state"]
+        elif "out of memory" in found.get("error", "") and not worker.alone:
+            self.again.append(worker.case)
+        else:
+            self.tell(found)
 
-def captured(step):
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            step()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    return graph.replay
+    def go_on(self):
+        for worker in self.workers:
+            worker.signal(signal.SIGCONT)
 
+    def lost(self, worker):
+        """Its end, and another in its place."""
+        self.selector.unregister(worker.process.stdout)
+        status = worker.process.wait()
+        if worker.case:
+            self.tell({"case": worker.case, "error": f"its process ended with {status}"})
+        self.workers.remove(worker)
+        self.go_on()
+        if worker.case and self.waiting + self.again:
+            self.workers.append(Worker(self.command, self.selector))
 
-def network(name, layout, training):
-    model = getattr(torchvision.models, name)(weights=None)
-    return model.cuda().to(memory_format=layout).train(training)
-
-
-def infer(name, dtype, batch, mode, layout):
-    model = network(name, layout, False).to(DTYPES[dtype])
-    x = torch.randn(batch, 3, 224, 224, device="cuda").to(DTYPES[dtype], memory_format=layout)
-    if mode in COMPILE:
-        model = torch.compile(model, mode=COMPILE[mode])
-
-    def step():
-        with torch.no_grad():
-            return model(x)
-
-    return captured(step) if mode == "graph" else step
-
-
-def train(name, dtype, batch, mode, layout):
-    model = network(name, layout, True)
-    x = torch.randn(batch, 3, 224, 224, device="cuda").to(memory_format=layout)
-    y = torch.randint(0, 1000, (batch,), device="cuda")
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True)
-    forward = torch.compile(model, mode=COMPILE[mode]) if mode in COMPILE else model
-    amp = dtype in ("bf16", "f16")
-
-    def step():
-        optimizer.zero_grad(set_to_none=mode != "graph")
-        with torch.autocast("cuda", dtype=DTYPES[dtype] if amp else torch.bfloat16, enabled=amp,
-                            cache_enabled=mode != "graph"):
-            loss = torch.nn.functional.cross_entropy(forward(x), y)
-        loss.backward()
-        optimizer.step()
-
-    return captured(step) if mode == "graph" else step
-
-
-@contextlib.contextmanager
-def turn(file, alone):
-    """Beside others that are not alone; at once without a file."""
-    if not file:
-        yield
-        return
-    with open(file, "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        yield
-
-
-def run_case(case, timing, turns):
-    name, task, dtype, batch, mode, *rest = case.split(":")
-    layout = torch.contiguous_format if rest == ["nchw"] else torch.channels_last
-    settings(dtype)
-    torch._dynamo.reset()
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
-    with turn(turns, alone=False):
-        begin = time.time()
-        step = {"infer": infer, "train": train}[task](name, dtype, int(batch), mode, layout)
-        step()
-        torch.cuda.synchronize()
-        first = time.time() - begin
-    with turn(turns, alone=True):
-        one, queued = timed(step, seconds=timing)
-    return {"latency_ms": round(one, 4), "queued_ms": round(queued, 4),
-            "first_s": round(first, 2), "peak_bytes": torch.cuda.max_memory_reserved()}
-
-
-class Digits(torch.nn.Module):
-    """The MNIST network of the zoo (mnist_cnn)."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv1, self.conv2 = torch.nn.Conv2d(1, 10, 5), torch.nn.Conv2d(10, 20, 5)
-        self.drop = torch.nn.Dropout2d()
-        self.fc1, self.fc2 = torch.nn.Linear(320, 50), torch.nn.Linear(50, 10)
-
-    def forward(self, x):
-        pool, relu = torch.nn.functional.max_pool2d, torch.relu
-        x = relu(pool(self.conv1(x), 2))
-        x = relu(pool(self.drop(self.conv2(x)), 2)).flatten(1)
-        x = torch.nn.functional.dropout(relu(self.fc1(x)), training=self.training)
-        return torch.log_softmax(self.fc2(x), 1)
-
-
-def epoch(mode):
-    settings("f32")
-    model = Digits().cuda().train()
-    optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.5, fused=True)
-    images = torch.randn(60000, 1, 28, 28, device="cuda")
-    labels = torch.randint(0, 10, (60000,), device="cuda")
-    x, y = images[:64].clone(), labels[:64].clone()
-    forward = torch.compile(model) if mode == "inductor" else model
-
-    def step():
-        optimizer.zero_grad(set_to_none=False)
-        torch.nn.functional.nll_loss(forward(x), y).backward()
-        optimizer.step()
-
-    run = captured(step) if mode == "graph" else step
-    for _ in range(20):
-        run()
-    best = None
-    for _ in range(3):
-        order = torch.randperm(60000, device="cuda")
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        for i in range(938):
-            batch = order[i * 64:(i + 1) * 64]
-            x[:len(batch)].copy_(images[batch])
-            y[:len(batch)].copy_(labels[batch])
-            run()
-        torch.cuda.synchronize()
-        seconds = time.perf_counter() - begin
-        best = seconds if best is None else min(best, seconds)
-    return {"seconds": round(best, 4)}
-
-
-def tell(case, measure, *arguments):
-    try:
-        result = measure(*arguments)
-    except Exception as error:  # an outcome of its own: the others go on
-        result = {"error": str(error).split("\n")[0][:160]}
-    print(json.dumps({"case": case, **result}), flush=True)
+    def run(self):
+        try:
+            while True:
+                self.hand_out()
+                self.advance()
+                if not self.busy():
+                    break
+                for key, _ in self.selector.select():
+                    lines = key.data.lines()
+                    if lines is None:
+                        self.lost(key.data)
+                    for line in lines or []:
+                        self.hear(key.data, json.loads(line))
+        finally:
+            for worker in self.workers:
+                worker.signal(signal.SIGKILL)
+                worker.process.wait()
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=1e9)
-    parser.add_argument("--timing", type=float, default=4.0)
-    parser.add_argument("--turns")
-    parser.add_argument("--epoch", action="store_true")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=1e9, help="no case starts after")
+    parser.add_argument("--timing", type=float, default=4.0, help="seconds of timing, twice")
+    parser.add_argument("--jobs", type=int, default=1, help="cases prepared side by side")
+    parser.add_argument("--epoch", action="store_true", help="of the MNIST network")
     parser.add_argument("cases", nargs="*")
     options = parser.parse_args()
-    begin = time.time()
-    print(json.dumps({"torch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
-                      "device": torch.cuda.get_device_name()}), flush=True)
-    for mode in ("eager", "graph") if options.epoch else ():
-        tell(f"mnist_cnn:epoch:f32:64:{mode}", epoch, mode)
-    for case in options.cases:
-        if time.time() - begin < options.seconds:
-            tell(case, run_case, case, options.timing, options.turns)
+    if options.epoch:
+        return subprocess.run([*WORKER, "--epoch"], check=False).returncode
+    Turns([*WORKER, "--timing", str(options.timing)], options.cases, options.jobs, options.seconds,
+          lambda found: print(json.dumps(found), flush=True)).run()
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
