@@ -12,7 +12,7 @@ inductor too, before it is recorded). Memory is channels last unless :nchw says 
 benchmark mode is on. latency_ms is the median between two events around one iteration with the
 device idle before, queued_ms many iterations divided by their number: 100 of each, or as many as T
 seconds (4) hold, at least 20. peak_bytes is the most that PyTorch's allocator held meanwhile. No
-case starts after S seconds.
+case starts after S seconds, and what still runs a minute later is ended.
 
 N processes (1) have a case each: they load and compile side by side, settle one after the other,
 and while one is timed the others are stopped. What finds no memory beside them is tried again when
@@ -30,6 +30,7 @@ import sys
 import time
 
 WORKER = [sys.executable, str(pathlib.Path(__file__).with_name("peers_gpu_torch.py"))]
+LATE_S = 60  # after which no case goes on, from when none begins
 CALM_S = 0.3  # after the others were stopped: what they had launched ends meanwhile
 
 
@@ -142,9 +143,10 @@ class Turns:
             while True:
                 self.hand_out()
                 self.advance()
-                if not self.busy():
+                left = self.end + LATE_S - time.monotonic()
+                if not self.busy() or left < 0:
                     break
-                for key, _ in self.selector.select():
+                for key, _ in self.selector.select(left):
                     lines = key.data.lines()
                     if lines is None:
                         self.lost(key.data)
