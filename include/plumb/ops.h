@@ -14,7 +14,7 @@ typedef enum plb_activation {
     PLB_ACT_NONE,
     PLB_ACT_RELU,
     PLB_ACT_CLAMP, // between alpha and beta
-    PLB_ACT_SILU,  // x sigmoid(x); on devices that fuse it, behind a batch norm
+    PLB_ACT_SILU,  // x sigmoid(x); on devices that fuse it
 } plb_activation;
 
 // What passes fuse behind a convolution, product or normalisation:

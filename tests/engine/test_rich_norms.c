@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes that only devices with richer norms take: activations and sums of gradients join the norms
-// and their gradients. What they make of a program must compute the same, by the definitions in
+// Passes that only some devices take: activations and sums of gradients join norms and their
+// gradients, SiLU a convolution, a gate what it opens. What they make of a program must compute the same, by the definitions in
 // f64, and must leave no node that was meant to go.
 #include <stdio.h>
 #include <string.h>
@@ -18,10 +18,15 @@ typedef struct rich_case {
     void (*build)(plb_graph *g);
     const char *said; // in the report; NULL: nothing was found
     plb_op_id gone;   // no such node is left; in the case of nothing found: one is
+    bool chains;      // pointwise nodes are made one
 } rich_case;
 
 static plb_value image(plb_graph *g) {
     return plb_input(g, "x", PLB_F32, &plb_shape_of(3, 4, 5, 3));
+}
+
+static plb_value image4(plb_graph *g) {
+    return plb_input(g, "x", PLB_F32, &plb_shape_of(2, 4, 3, 3));
 }
 
 static plb_value vector(plb_graph *g, const char *name) {
@@ -68,6 +73,32 @@ static void norm_infer_relu(plb_graph *g) {
                                        vector(g, "mean"), variance, 1e-3);
     plb_output(g, "y", plb_relu(g, u));
 }
+static plb_value convolved(plb_graph *g, plb_value x) {
+    const plb_conv_attrs narrow = plb_conv_uniform(2, 1, 0, 1, 1);
+    plb_value w = plb_input(g, "filter", PLB_F32, &plb_shape_of(4, 4, 1, 1));
+    return plb_conv(g, x, w, vector(g, "beta"), &narrow);
+}
+static void conv_silu(plb_graph *g) {
+    plb_output(g, "y", plb_silu(g, convolved(g, image4(g))));
+}
+static void conv_silu_second_reader(plb_graph *g) {
+    plb_value u = convolved(g, image4(g));
+    plb_output(g, "y", plb_add(g, plb_silu(g, u), plb_tanh(g, u)));
+}
+// Squeeze-excitation.
+static plb_value gate(plb_graph *g, plb_value x) {
+    const plb_pool_attrs all = plb_pool_uniform(2, 3, 3, 0);
+    return plb_sigmoid(g, convolved(g, plb_avg_pool(g, x, &all)));
+}
+static void gated(plb_graph *g) {
+    plb_value x = image4(g);
+    plb_output(g, "y", plb_mul(g, x, gate(g, x)));
+}
+static void gate_told(plb_graph *g) {
+    plb_value x = image4(g), s = gate(g, x);
+    plb_output(g, "gate", s);
+    plb_output(g, "y", plb_mul(g, x, s));
+}
 
 // A convolution, dropout that keeps all, a pool, and ReLU last of all.
 static plb_value pooled(plb_graph *g, plb_value x, bool tells_positions) {
@@ -93,26 +124,31 @@ static void relu_last_two_readers(plb_graph *g) {
 }
 
 static const rich_case cases[] = {
-    {"silu", silu, "fuse norm act: 1 slopes", PLB_OP_silu},
-    {"the slope of silu", silu, "fuse norm act: 1 slopes", PLB_OP_sigmoid},
-    {"relu6", relu6, "fuse norm act: 1 slopes", PLB_OP_clamp},
-    {"the mask of relu6", relu6, "fuse norm act: 1 slopes", PLB_OP_where},
-    {"a second reader", silu_second_reader, NULL, PLB_OP_silu},
-    {"two branches", two_branches, "fuse norm sum: 1 sums", PLB_OP_relu_grad},
-    {"one branch", one_branch, NULL, PLB_OP_batch_norm_grad},
-    {"relu behind a pool", relu_last, "early relu: 1 ", PLB_OP_relu},
-    {"relu, positions told", relu_last_positions_told, NULL, PLB_OP_relu},
-    {"relu, two readers", relu_last_two_readers, NULL, PLB_OP_relu},
-    {"statistics given", norm_infer_relu, "fuse epilogue: 1 ", PLB_OP_relu},
+    {"silu", silu, "fuse norm act: 1 slopes", PLB_OP_silu, false},
+    {"the slope of silu", silu, "fuse norm act: 1 slopes", PLB_OP_sigmoid, false},
+    {"relu6", relu6, "fuse norm act: 1 slopes", PLB_OP_clamp, false},
+    {"the mask of relu6", relu6, "fuse norm act: 1 slopes", PLB_OP_where, false},
+    {"a second reader", silu_second_reader, NULL, PLB_OP_silu, false},
+    {"two branches", two_branches, "fuse norm sum: 1 sums", PLB_OP_relu_grad, false},
+    {"one branch", one_branch, NULL, PLB_OP_batch_norm_grad, false},
+    {"relu behind a pool", relu_last, "early relu: 1 ", PLB_OP_relu, false},
+    {"relu, positions told", relu_last_positions_told, NULL, PLB_OP_relu, false},
+    {"relu, two readers", relu_last_two_readers, NULL, PLB_OP_relu, false},
+    {"statistics given", norm_infer_relu, "fuse epilogue: 1 ", PLB_OP_relu, false},
+    {"a convolution and silu", conv_silu, "fuse epilogue: 1 ", PLB_OP_silu, false},
+    {"silu beside another", conv_silu_second_reader, NULL, PLB_OP_silu, false},
+    {"a gate", gated, "fuse chain: 2 pointwise nodes into 1", PLB_OP_sigmoid, true},
+    {"a gate that is told", gate_told, NULL, PLB_OP_sigmoid, true},
 };
 
-static plb_status rewritten(const plb_graph *graph, plb_strbuf *report, plb_graph **out) {
+static plb_status rewritten(const plb_graph *graph, bool chains, plb_strbuf *report,
+                            plb_graph **out) {
     static const plb_pass passes[] = {plb_pass_clean,          plb_pass_fuse_norm_act,
                                       plb_pass_early_relu,     plb_pass_fuse_epilogue,
                                       plb_pass_fuse_norm_grad, plb_pass_fuse_norm_sum,
                                       plb_pass_use_signs};
     plb_backend backend = plb_backend_cpu;
-    backend.rich_norms = backend.early_relu = true;
+    backend.rich_norms = backend.takes_silu = backend.launches_are_dear = true;
     const plb_pass_context context = {&backend, 1, report, PLB_F32, PLB_MATH_F32};
     plb_rewrite rw;
     PLB_TRY(plb_rewrite_begin(graph, &rw));
@@ -121,7 +157,7 @@ static plb_status rewritten(const plb_graph *graph, plb_strbuf *report, plb_grap
     for (size_t i = 0; i < sizeof passes / sizeof *passes && !status; i++) {
         status = passes[i](out, &context);
     }
-    return status;
+    return status || !chains ? status : plb_pass_fuse_chain(out, &context);
 }
 
 static plb_status run(const plb_graph *graph, plb_plan **out) {
@@ -166,7 +202,7 @@ static void check_case(const rich_case *c) {
     CHECK_OK(plb_model_program(model, "p", &built));
     c->build(built);
     CHECK_OK(plb_graph_status(built));
-    plb_status status = rewritten(built, &report, &graph);
+    plb_status status = rewritten(built, c->chains, &report, &graph);
     CHECK_SAY(!status, "%s: %s", c->name, plb_error_text());
     if (!status) {
         const char *text = report.text ? report.text : "";

@@ -161,8 +161,11 @@ typedef struct plb_backend {
     // Whether batch norms and their gradients take other activations than ReLU, and gradients that
     // hand out a masked dy take it as a sum of two.
     bool rich_norms;
-    // Whether a launch saved is worth a ReLU of more elements: one behind a pool, in front of it.
-    bool early_relu;
+    // Whether its convolutions and products take SiLU.
+    bool takes_silu;
+    // Whether a launch saved is worth computing more elements: a ReLU behind a pool in front of it,
+    // what broadcasts for every element that it is read for.
+    bool launches_are_dear;
     // Whether int8_conv and int8_matmul pay on this machine; NULL: no.
     bool (*has_int8)(void);
 } plb_backend;

@@ -62,7 +62,7 @@ static void relu_of(plb_rewrite *rw, const plb_node *relu, plb_value x) {
 }
 
 plb_status plb_pass_early_relu(plb_graph **graph, const plb_pass_context *context) {
-    if (!context->backend->early_relu) return PLB_OK;
+    if (!context->backend->launches_are_dear) return PLB_OK;
     plb_rewrite rw;
     const int n = (*graph)->n_nodes;
     int found = 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pointwise chains. A pointwise node whose result has one reader, itself pointwise and of the same
 // shape, joins that reader's program, so the value between them never goes to memory. Groups are
-// trees that end in one node and stand where it stood; nothing is computed twice.
+// trees that end in one node and stand where it stood. Nothing is computed twice, but for a
+// function of one value that broadcasts, where launches are dear: the gate of squeeze-excitation.
 #include <string.h>
 
 #include "base/core/status.h"
@@ -11,6 +12,7 @@
 
 typedef struct fuser {
     plb_rewrite rw;
+    bool launches_are_dear;
     int *group; // of each node: the end of its group, or -1
     int *sizes; // of each end: members; inputs are counted when it is emitted
 } fuser;
@@ -21,6 +23,13 @@ static bool is_pointwise(const plb_node *node) {
 
 static bool same_shape(const plb_graph *graph, plb_value a, plb_value b) {
     return plb_shape_equal(&graph->values[a].type.shape, &graph->values[b].type.shape);
+}
+
+// Whether `node` can be computed element by element of what the group makes.
+static bool fits(const fuser *f, const plb_node *node, int end) {
+    const plb_graph *from = f->rw.from;
+    if (same_shape(from, node->out, from->nodes[end].out)) return true;
+    return f->launches_are_dear && node->n_in == 1 && node->op != PLB_OP_cast;
 }
 
 // Distinct values that come into the group from outside, should `candidate` join it.
@@ -54,7 +63,7 @@ static void find_groups(fuser *f) {
         int reader = f->rw.consumer[node->out];
         if (f->rw.uses[node->out] != 1 || reader < 0 || f->group[reader] < 0) continue;
         int end = f->group[reader];
-        if (!same_shape(from, node->out, from->nodes[end].out)) continue;
+        if (!fits(f, node, end)) continue;
         if (f->sizes[end] >= PLB_FUSED_MAX_INSTR) continue;
         if (inputs_with(f, end, i) > PLB_FUSED_MAX_IN) continue;
         f->group[i] = end;
@@ -122,7 +131,7 @@ static void emit(fuser *f, int end, int *result) {
 }
 
 plb_status plb_pass_fuse_chain(plb_graph **graph, const plb_pass_context *context) {
-    fuser f = {0};
+    fuser f = {.launches_are_dear = context->backend->launches_are_dear};
     int n = (*graph)->n_nodes, chains = 0, members = 0;
     PLB_TRY(plb_rewrite_begin(*graph, &f.rw));
     size_t bytes = ((size_t)n + 1) * sizeof(int);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What follows a convolution, a product or a batch norm and touches every element once more is
-// done while the element is still in a register: a residual is added, then ReLU or a clamp.
+// done while the element is still in a register: a residual is added, then an activation.
 //   add(conv(…), r)            ->  conv(…, residual r)
 //   relu(conv(…))              ->  conv(…) with activation
 // The fused node stands where its base stood when the residual is there by then; else where the
@@ -57,17 +57,16 @@ typedef struct chain {
     plb_epilogue epilogue;
 } chain;
 
-// `any_norm`: norms take any activation, those with given statistics too; elsewhere batch_norm
-// takes ReLU alone.
-static bool can_absorb(plb_op_id op, bool any_norm) {
-    if (op == PLB_OP_batch_norm_infer) return any_norm;
+// Where norms are not rich those with given statistics take nothing, and batch_norm ReLU alone.
+static bool can_absorb(plb_op_id op, const plb_backend *on) {
+    if (op == PLB_OP_batch_norm_infer) return on->rich_norms;
     return op == PLB_OP_conv || op == PLB_OP_matmul || op == PLB_OP_batch_norm;
 }
 
 // Whether `value` is output 0 of a bare base that nobody else reads.
-static bool is_base(const plb_rewrite *rw, plb_value value, bool any_norm) {
+static bool is_base(const plb_rewrite *rw, plb_value value, const plb_backend *on) {
     const plb_node *node = &rw->from->nodes[rw->from->values[value].node];
-    if (!can_absorb(node->op, any_norm) || value != node->out || rw->uses[value] != 1) return false;
+    if (!can_absorb(node->op, on) || value != node->out || rw->uses[value] != 1) return false;
     any_attrs attrs = attrs_of(node);
     const int residual = residual_of(node->op);
     bool has_residual = node->n_in > residual && node->in[residual] >= 0;
@@ -76,11 +75,12 @@ static bool is_base(const plb_rewrite *rw, plb_value value, bool any_norm) {
 
 // add(base, r) in either order. Where both are bases, the later one absorbs: the other is computed
 // by then.
-static bool match_add(const plb_rewrite *rw, const plb_node *node, bool any_norm, chain *c) {
+static bool match_add(const plb_rewrite *rw, const plb_node *node, const plb_backend *on,
+                      chain *c) {
     if (node->op != PLB_OP_add || !plb_same_type(rw->from, node->in[0], node->in[1])) return false;
     if (node->in[0] == node->in[1]) return false;
-    int first = is_base(rw, node->in[0], any_norm) ? rw->from->values[node->in[0]].node : -1;
-    int second = is_base(rw, node->in[1], any_norm) ? rw->from->values[node->in[1]].node : -1;
+    int first = is_base(rw, node->in[0], on) ? rw->from->values[node->in[0]].node : -1;
+    int second = is_base(rw, node->in[1], on) ? rw->from->values[node->in[1]].node : -1;
     if (first < 0 && second < 0) return false;
     bool take_second = second > first;
     c->base = take_second ? second : first;
@@ -88,35 +88,36 @@ static bool match_add(const plb_rewrite *rw, const plb_node *node, bool any_norm
     return true;
 }
 
-static bool activation_of(const plb_node *node, plb_op_id base, bool any_norm, plb_epilogue *out) {
+static bool activation_of(const plb_node *node, plb_op_id base, const plb_backend *on,
+                          plb_epilogue *out) {
     const plb_pointwise_attrs *a = node->attrs;
     const bool norm = is_norm(base);
     *out = (plb_epilogue){.activation = PLB_ACT_RELU};
     if (node->op == PLB_OP_relu) return true;
-    if (norm && !any_norm) return false;
+    if (norm && !on->rich_norms) return false;
     *out = (plb_epilogue){.activation = PLB_ACT_SILU};
-    if (node->op == PLB_OP_silu) return norm;
+    if (node->op == PLB_OP_silu) return norm || on->takes_silu;
     *out = (plb_epilogue){.activation = PLB_ACT_CLAMP, .alpha = a->alpha, .beta = a->beta};
     return true;
 }
 
 // The longest chain that ends in node `index`, which must not itself continue.
-static bool match(const plb_rewrite *rw, int index, bool any_norm, chain *c) {
+static bool match(const plb_rewrite *rw, int index, const plb_backend *on, chain *c) {
     const plb_graph *from = rw->from;
     const plb_node *node = &from->nodes[index];
     *c = (chain){.base = -1, .residual = PLB_NONE};
-    if (match_add(rw, node, any_norm, c)) return true;
+    if (match_add(rw, node, on, c)) return true;
     if (node->op != PLB_OP_relu && node->op != PLB_OP_clamp && node->op != PLB_OP_silu) {
         return false;
     }
     plb_value x = node->in[0];
     const plb_node *before = &from->nodes[from->values[x].node];
-    if (is_base(rw, x, any_norm)) {
+    if (is_base(rw, x, on)) {
         c->base = from->values[x].node;
-    } else if (rw->uses[x] != 1 || !match_add(rw, before, any_norm, c)) {
+    } else if (rw->uses[x] != 1 || !match_add(rw, before, on, c)) {
         return false;
     }
-    return activation_of(node, from->nodes[c->base].op, any_norm, &c->epilogue);
+    return activation_of(node, from->nodes[c->base].op, on, &c->epilogue);
 }
 
 static void emit(plb_rewrite *rw, const chain *c) {
@@ -169,11 +170,12 @@ static void swallow(const plb_rewrite *rw, const chain *c, bool *swallowed) {
     if (end->op != PLB_OP_add && before != c->base) swallowed[before] = true;
 }
 
-static int find_chains(const plb_rewrite *rw, bool any_norm, chain *chains, bool *swallowed) {
+static int find_chains(const plb_rewrite *rw, const plb_backend *on, chain *chains,
+                       bool *swallowed) {
     int found = 0;
     for (int i = rw->from->n_nodes - 1; i >= 0; i--) {
         chain c;
-        if (swallowed[i] || !match(rw, i, any_norm, &c) || swallowed[c.base]) continue;
+        if (swallowed[i] || !match(rw, i, on, &c) || swallowed[c.base]) continue;
         c.end = i;
         int position = position_of(rw, &c);
         if (position < 0) continue;
@@ -195,7 +197,7 @@ plb_status plb_pass_fuse_epilogue(plb_graph **graph, const plb_pass_context *con
         return plb_fail(PLB_ENOMEM, "out of memory for a pass");
     }
     for (int i = 0; i < n; i++) chains[i].base = -1;
-    int found = find_chains(&rw, context->backend->rich_norms, chains, swallowed);
+    int found = find_chains(&rw, context->backend, chains, swallowed);
     for (int i = 0; i < n; i++) {
         if (chains[i].base >= 0) {
             emit(&rw, &chains[i]);

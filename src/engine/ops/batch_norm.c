@@ -14,9 +14,7 @@ static plb_status batch_norm_infer(plb_signature *s) {
     const plb_norm_attrs *attrs = s->attrs;
     const plb_type *x = &s->in[0];
     PLB_TRY(plb_norm_expect_x(x, "batch_norm"));
-    if (attrs->epilogue.activation != PLB_ACT_SILU) {
-        PLB_TRY(plb_expect_epilogue(&attrs->epilogue, "batch_norm"));
-    }
+    PLB_TRY(plb_expect_epilogue(&attrs->epilogue, "batch_norm"));
     plb_shape channels = plb_shape_of(x->shape.dim[1]);
     PLB_TRY(plb_norm_expect_vector(&s->in[1], x, &channels, "batch_norm", "gamma"));
     PLB_TRY(plb_norm_expect_vector(&s->in[2], x, &channels, "batch_norm", "beta"));

@@ -29,9 +29,7 @@ static plb_status infer(plb_signature *s) {
     PLB_TRY(plb_norm_expect_vector(&s->in[3], x, &channels, op, "mean"));
     PLB_TRY(plb_norm_expect_vector(&s->in[4], x, &channels, op, "inv_std"));
     if (beta) PLB_TRY(plb_norm_expect_vector(&s->in[BETA], x, &channels, op, "beta"));
-    if (attrs->epilogue.activation != PLB_ACT_SILU) {
-        PLB_TRY(plb_expect_epilogue(&attrs->epilogue, op));
-    }
+    PLB_TRY(plb_expect_epilogue(&attrs->epilogue, op));
     if (attrs->epilogue.activation > PLB_ACT_RELU && (!beta || attrs->masked)) {
         return plb_fail(PLB_EINVAL, "%s: an activation other than relu needs beta, no mask", op);
     }

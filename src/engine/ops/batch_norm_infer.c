@@ -15,9 +15,7 @@ static plb_status infer(plb_signature *s) {
     const char *op = "batch_norm_infer";
     const plb_type *x = &s->in[0];
     PLB_TRY(plb_norm_expect_x(x, op));
-    if (attrs->epilogue.activation != PLB_ACT_SILU) {
-        PLB_TRY(plb_expect_epilogue(&attrs->epilogue, op));
-    }
+    PLB_TRY(plb_expect_epilogue(&attrs->epilogue, op));
     plb_shape channels = plb_shape_of(x->shape.dim[1]);
     for (int i = 1; i < 5; i++) {
         PLB_TRY(plb_norm_expect_vector(&s->in[i], x, &channels, op, names[i]));

@@ -41,8 +41,8 @@ plb_status plb_expect_epilogue(const plb_epilogue *epilogue, const char *op) {
     switch (epilogue->activation) {
     case PLB_ACT_NONE:
     case PLB_ACT_RELU:
-    case PLB_ACT_CLAMP: return PLB_OK;
-    case PLB_ACT_SILU: break; // norms alone take it
+    case PLB_ACT_CLAMP:
+    case PLB_ACT_SILU: return PLB_OK;
     }
     return plb_fail(PLB_EINVAL, "%s: there is no activation %d", op, (int)epilogue->activation);
 }

@@ -53,6 +53,10 @@ static const char *refuse(const plb_query *q) {
     if (plb_cpu_isa() == PLB_ISA_PORTABLE) return "no AVX2";
     const char *reason = refuse_operands(q);
     if (reason) return reason;
+    if (q->op == PLB_OP_conv &&
+        ((const plb_conv_attrs *)q->attrs)->epilogue.activation == PLB_ACT_SILU) {
+        return "activations that are no bounds";
+    }
     if (plb_conv_shape_of(q->op, &q->in[0].shape, &q->in[1].shape, q->attrs, &s) != PLB_OK) {
         return "shapes do not fit";
     }

@@ -53,6 +53,10 @@ static const char *refuse(const plb_query *q) {
         if (!plb_tensor_is_dense(t)) return "an operand has gaps";
     }
     if (q->in[0].layout.kind != PLB_LAYOUT_NHWC) return "channels-last only";
+    if (q->op == PLB_OP_conv &&
+        ((const plb_conv_attrs *)q->attrs)->epilogue.activation == PLB_ACT_SILU) {
+        return "activations that are no bounds";
+    }
     plb_winograd_shape shape;
     const char *reason = shape_of(q, &shape);
     return reason ? reason : plb_winograd_refuse(&shape, isa());

@@ -125,6 +125,9 @@ static plb_status add_epilogue(dnnl_primitive_attr_t attr, const plb_dnnl_spec *
     if (!status && e->activation == PLB_ACT_CLAMP) {
         status = plb_dnnl_append_eltwise(ops, dnnl_eltwise_clip, (float)e->alpha, (float)e->beta);
     }
+    if (!status && e->activation == PLB_ACT_SILU) {
+        status = plb_dnnl_append_eltwise(ops, dnnl_eltwise_swish, 1, 0);
+    }
     if (!status) status = dnnl_primitive_attr_set_post_ops(attr, ops);
     dnnl_post_ops_destroy(ops);
     return check(status, "post-ops");

@@ -64,6 +64,7 @@ static plb_status chain_epilogue(const plb_conv_spec *s, char form, chain *c) {
     cudnnBackendDescriptor_t y;
     plb_epilogue_bounds(&s->epilogue, bounds);
     PLB_TRY(plb_cudnn_add_tensor(c->graph, &c->y, &y));
+    if (s->epilogue.activation == PLB_ACT_SILU) return plb_cudnn_add_silu(c->graph, c->now, y);
     return plb_cudnn_add_clamp(c->graph, c->now, y, bounds);
 }
 

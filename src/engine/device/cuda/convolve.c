@@ -60,12 +60,14 @@ void plb_epilogue_bounds(const plb_epilogue *e, double bounds[2]) {
 }
 
 plb_epilogue_params plb_epilogue_params_of(const plb_epilogue *e) {
+    static const int32_t kinds[] = {[PLB_ACT_NONE] = PLB_ACTIVATE_NONE,
+                                    [PLB_ACT_RELU] = PLB_ACTIVATE_CLAMP,
+                                    [PLB_ACT_CLAMP] = PLB_ACTIVATE_CLAMP,
+                                    [PLB_ACT_SILU] = PLB_ACTIVATE_SILU};
     double bounds[2];
     plb_epilogue_bounds(e, bounds);
-    return (plb_epilogue_params){.activation = e->activation == PLB_ACT_NONE ? PLB_ACTIVATE_NONE
-                                                                             : PLB_ACTIVATE_CLAMP,
-                                 .low = bounds[0],
-                                 .high = bounds[1]};
+    return (plb_epilogue_params){
+        .activation = kinds[e->activation], .low = bounds[0], .high = bounds[1]};
 }
 
 plb_status plb_finish_prepare(plb_device *device, const plb_tensor *y, int axis,

@@ -73,5 +73,6 @@ const plb_backend plb_backend_cuda = {
     .transforms_channels_first = true,
     .takes_beta_for_y = true,
     .rich_norms = true,
-    .early_relu = true,
+    .takes_silu = true,
+    .launches_are_dear = true,
 };

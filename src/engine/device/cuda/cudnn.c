@@ -324,6 +324,18 @@ plb_status plb_cudnn_add_sum(plb_cudnn_graph *graph, descriptor a, descriptor b,
     return add_pointwise(graph, kind, a, b, y);
 }
 
+plb_status plb_cudnn_add_silu(plb_cudnn_graph *graph, descriptor x, descriptor y) {
+    const cudnnPointwiseMode_t mode = CUDNN_POINTWISE_SWISH_FWD; // x sigmoid(beta x), beta 1
+    const cudnnDataType_t precision = type_of(graph->precision);
+    const setting settings[] = {
+        {CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode},
+        {CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &precision},
+    };
+    descriptor kind;
+    PLB_TRY(make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR, settings, 2, "a SiLU", &kind));
+    return add_pointwise(graph, kind, x, NULL, y);
+}
+
 plb_status plb_cudnn_add_clamp(plb_cudnn_graph *graph, descriptor x, descriptor y,
                                const double bounds[2]) {
     const cudnnPointwiseMode_t mode = CUDNN_POINTWISE_RELU_FWD;

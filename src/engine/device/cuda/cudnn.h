@@ -63,6 +63,9 @@ PLB_MUST_USE plb_status plb_cudnn_add_sum(plb_cudnn_graph *graph, cudnnBackendDe
 // y = x between the bounds; {0, infinity} is ReLU.
 PLB_MUST_USE plb_status plb_cudnn_add_clamp(plb_cudnn_graph *graph, cudnnBackendDescriptor_t x,
                                             cudnnBackendDescriptor_t y, const double bounds[2]);
+// y = x sigmoid(x).
+PLB_MUST_USE plb_status plb_cudnn_add_silu(plb_cudnn_graph *graph, cudnnBackendDescriptor_t x,
+                                           cudnnBackendDescriptor_t y);
 // After the last op.
 PLB_MUST_USE plb_status plb_cudnn_graph_finish(plb_cudnn_graph *graph, cudnnHandle_t handle);
 

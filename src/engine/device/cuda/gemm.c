@@ -261,9 +261,9 @@ static plb_status described(plb_device *device, const plb_gemm_spec *spec, bool 
     return status;
 }
 
-// Bias and ReLU can be the library's own; a clamp never, and in f64 nothing.
+// Bias and ReLU can be the library's own; other activations never, and in f64 nothing.
 static bool may_fuse(const plb_gemm_spec *s) {
-    return s->epilogue.activation != PLB_ACT_CLAMP && s->dtype != PLB_F64;
+    return s->epilogue.activation <= PLB_ACT_RELU && s->dtype != PLB_F64;
 }
 
 static int choices_of(plb_device *device, const plb_gemm_spec *spec, bool fused,

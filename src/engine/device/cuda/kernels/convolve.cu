@@ -25,6 +25,7 @@ __device__ static inline void store(__nv_bfloat16 *p, int64_t i, float v) {
 // NaN stays NaN.
 template <typename S> __device__ static inline S activate(const plb_epilogue_params &e, S v) {
     if (e.activation == PLB_ACTIVATE_NONE) return v;
+    if (e.activation == PLB_ACTIVATE_SILU) return v / (1 + exp(-v));
     if (v < (S)e.low) v = (S)e.low;
     if (v > (S)e.high) v = (S)e.high;
     return v;
@@ -158,8 +159,33 @@ template <typename T> __device__ static void product(const plb_product_params &p
     }
 }
 
+// Sixteen bytes of channels at a time.
+template <typename T> __device__ static void finish_wide(const plb_finish_params &p) {
+    typedef typename sum_of<T>::type S;
+    enum { W = 16 / (int)sizeof(T) };
+    struct alignas(16) pack { T v[W]; };
+    const int64_t groups = p.count / W, across = p.channels / W;
+    for (int64_t i = first_thread(); i < groups; i += all_threads()) {
+        pack v = ((const pack *)p.from)[i], bias = {}, more = {};
+        if (p.epilogue.bias) bias = ((const pack *)p.epilogue.bias)[i % across];
+        if (p.epilogue.residual) more = ((const pack *)p.epilogue.residual)[i];
+#pragma unroll
+        for (int k = 0; k < W; k++) {
+            const S sum = load(v.v, k) + load(bias.v, k) + load(more.v, k);
+            store(v.v, k, activate(p.epilogue, sum));
+        }
+        ((pack *)p.to)[i] = v;
+    }
+}
+
 template <typename T> __device__ static void finish(const plb_finish_params &p) {
     typedef typename sum_of<T>::type S;
+    const uint64_t at = (uint64_t)p.from | (uint64_t)p.to | (uint64_t)p.epilogue.bias |
+                        (uint64_t)p.epilogue.residual;
+    if (p.inner == 1 && p.channels % (16 / (int)sizeof(T)) == 0 && at % 16 == 0) {
+        finish_wide<T>(p);
+        return;
+    }
     for (int64_t i = first_thread(); i < p.count; i += all_threads()) {
         S v = load((const T *)p.from, i);
         if (p.epilogue.bias) v += load((const T *)p.epilogue.bias, i / p.inner % p.channels);

@@ -5,9 +5,10 @@
 
 #include <stdint.h>
 
-enum { PLB_PRODUCT_RANK = 8, PLB_ACTIVATE_NONE = 0, PLB_ACTIVATE_CLAMP = 1 };
+enum { PLB_PRODUCT_RANK = 8 };
+enum { PLB_ACTIVATE_NONE, PLB_ACTIVATE_CLAMP, PLB_ACTIVATE_SILU };
 
-// y = act(… + bias + residual), act keeping values between the bounds; NULL: none of it.
+// y = act(… + bias + residual), where a clamp keeps values between the bounds; NULL: none of it.
 typedef struct plb_epilogue_params {
     const void *bias, *residual;
     int32_t activation, zero;
