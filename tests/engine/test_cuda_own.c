@@ -188,6 +188,22 @@ static void gru(plb_graph *g, plb_dtype dtype) {
 static void gru_wide(plb_graph *g, plb_dtype dtype) {
     recurrent(g, dtype, PLB_GRU_RESET_AFTER, 1, 600);
 }
+// One kernel at two sizes, both above the shared memory that a function has unasked: the layer that
+// is made ready last needs less of it.
+static void lstms_of_two_sizes(plb_graph *g, plb_dtype dtype) {
+    const int64_t hidden[] = {900, 600};
+    const plb_recurrent_attrs attrs = {.kind = PLB_LSTM};
+    for (int i = 0; i < 2; i++) {
+        const plb_shape rows = plb_shape_of(2, 3, 4 * hidden[i]);
+        const plb_shape weights = plb_shape_of(4 * hidden[i], hidden[i]);
+        const plb_shape state = plb_shape_of(3, hidden[i]);
+        plb_value x = input(g, i ? "x" : "weight", dtype, rows);
+        plb_value r = plb_affine(g, input(g, i ? "w" : "index", dtype, weights), 0.0625, 0);
+        plb_value h = input(g, i ? "r" : "gamma", dtype, state);
+        plb_value y = plb_recurrent(g, x, r, h, h, PLB_NONE, &attrs);
+        plb_output(g, i ? "small" : "large", y);
+    }
+}
 static void padded_edges(plb_graph *g, plb_dtype dtype) {
     const plb_pad_attrs mirror = {PLB_PAD_REFLECT, {0, 0, 5, 7}, {0, 0, 6, 3}, 0};
     plb_value x = input(g, "x", dtype, plb_shape_of(2, 16, 19, 23));
@@ -235,6 +251,7 @@ static const own_case cases[] = {
     {"lstm", lstm, 64, false},
     {"gru", gru, 64, false},
     {"gru, reset after", gru_wide, 64, false},
+    {"lstms of two sizes", lstms_of_two_sizes, 64, false},
     {"padding that repeats", padded_edges, 64, false},
     {"scattered", scattered, 1, false},
     {"boxes", boxes, 1, true},

@@ -124,15 +124,17 @@ plb_status plb_own_add(plb_own *own, plb_own_list *list, const char *name, plb_d
 plb_status plb_own_step_of(const plb_device *device, CUfunction function, plb_cuda_grid grid,
                            plb_own_step *step) {
     const char *const what = "ask for a kernel's attributes";
-    int version = 0;
+    const CUfunction_attribute room = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+    const int wanted = (int)grid.shared_bytes;
+    int version = 0, most = 0;
     PLB_TRY(plb_cuda_check(cuFuncGetAttribute(&version, CU_FUNC_ATTRIBUTE_PTX_VERSION, function),
                            what));
     *step = (plb_own_step){function, grid, device->major >= 9 && version >= 90};
-    if (grid.shared_bytes <= 48 << 10) return PLB_OK;
-    return plb_cuda_check(cuFuncSetAttribute(step->function,
-                                             CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                             (int)grid.shared_bytes),
-                          what);
+    if (wanted <= 48 << 10) return PLB_OK;
+    // The limit is the function's: a node that wants less must not take it from one with more.
+    PLB_TRY(plb_cuda_check(cuFuncGetAttribute(&most, room, function), what));
+    return wanted <= most ? PLB_OK
+                          : plb_cuda_check(cuFuncSetAttribute(function, room, wanted), what);
 }
 
 plb_status plb_own_end(plb_launch *launch, plb_status status) {
