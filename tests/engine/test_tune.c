@@ -101,6 +101,42 @@ static void several_may_write_at_once(void) {
     for (int w = 0; w < WRITERS; w++) CHECK(in_child(knows, 50 * w));
 }
 
+// Two devices of one backend, whose libraries compute convolutions alone.
+struct plb_device {
+    const char *name, *with_library;
+};
+
+static const char *word_of(const plb_query *q) {
+    return q->op == PLB_OP_conv ? q->device->with_library : q->device->name;
+}
+
+static void keys_name_the_device_and_its_libraries(void) {
+    static const plb_op_id ops[] = {PLB_OP_conv, PLB_OP_conv_weight_grad};
+    const plb_backend backend = {.name = "made up", .fingerprint = word_of};
+    plb_device devices[] = {{"first", "first:2.0"}, {"second", "second:2.0"}};
+    const plb_shape image = plb_shape_of(1, 3, 8, 8), filters = plb_shape_of(4, 3, 3, 3);
+    const plb_conv_attrs attrs = plb_conv_uniform(2, 1, 1, 1, 1);
+    const plb_tensor in[] = {plb_tensor_dense(NULL, PLB_F32, &image, (plb_layout){0}),
+                             plb_tensor_dense(NULL, PLB_F32, &filters, (plb_layout){0})};
+    for (int i = 0; i < 4; i++) {
+        plb_device *device = &devices[i % 2];
+        const plb_query q = {.op = ops[i / 2],
+                             .attrs = &attrs,
+                             .n_in = 2,
+                             .n_out = 1,
+                             .in = in,
+                             .out = in,
+                             .threads = 1,
+                             .device = device};
+        const char *want = i / 2 ? device->name : device->with_library;
+        plb_strbuf key = {0};
+        plb_tune_key(&backend, &q, &key);
+        CHECK_SAY(!strncmp(key.text, want, strlen(want)) && key.text[strlen(want)] == ' ',
+                  "key %s, expected to begin with %s", key.text, want);
+        plb_strbuf_free(&key);
+    }
+}
+
 static int asks_left;
 
 static bool is_stopped(void *context) {
@@ -171,6 +207,7 @@ static const check_test tests[] = {
     {"a_file_that_begins_otherwise_is_made_anew", a_file_that_begins_otherwise_is_made_anew},
     {"a_place_that_cannot_be_written_is_no_error", a_place_that_cannot_be_written_is_no_error},
     {"several_may_write_at_once", several_may_write_at_once},
+    {"keys_name_the_device_and_its_libraries", keys_name_the_device_and_its_libraries},
     {"drawing_and_timing_stop_when_told", drawing_and_timing_stop_when_told}, // in this process
 };
 

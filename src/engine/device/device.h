@@ -95,8 +95,9 @@ typedef struct plb_backend {
     // Libraries that the backend opens at run time, one at each index: its name, and its version or
     // NULL where it is not found. False past the last. NULL: it opens none.
     bool (*library)(int index, const char **out_name, const char **out_version);
-    // Device and library versions, one word: part of the key of remembered kernel choices.
-    const char *(*fingerprint)(void);
+    // The query's device and the versions of the libraries that may compute it, one word: part of
+    // the key of remembered kernel choices.
+    const char *(*fingerprint)(const plb_query *q);
 
     // Memory. `copy` is ordered in the stream; host memory on both sides is legal everywhere.
     PLB_MUST_USE plb_status (*alloc)(plb_device *device, size_t size_bytes, void **out);

@@ -35,7 +35,7 @@ static void append_tensor(plb_strbuf *key, const plb_tensor *t) {
 
 void plb_tune_key(const plb_backend *backend, const plb_query *q, plb_strbuf *key) {
     const plb_op *op = plb_op_of(q->op);
-    plb_strbuf_printf(key, "%s threads=%d constant=%u winograd=%d %s", backend->fingerprint(),
+    plb_strbuf_printf(key, "%s threads=%d constant=%u winograd=%d %s", backend->fingerprint(q),
                       q->threads, q->constant, !q->no_winograd, op->name);
     if (q->math == PLB_MATH_TF32) plb_strbuf_printf(key, " math=tf32");
     if (op->describe) {

@@ -95,7 +95,8 @@ static void fill_fingerprint(void) {
              plb_isa_name(plb_cpu_isa()), plb_dnnl_version());
 }
 
-static const char *fingerprint(void) {
+static const char *fingerprint(const plb_query *q) {
+    (void)q;
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, fill_fingerprint);
     return fingerprint_text;

@@ -22,7 +22,8 @@ struct plb_device {
     int shared_bytes; // of a block, opted in
     size_t memory_bytes, l2_bytes;
     char name[96];
-    char fingerprint[192]; // part of the key of remembered choices
+    char fingerprint[192];    // part of the key of remembered choices
+    char with_libraries[256]; // the same with their versions, once somebody asked
 };
 
 struct plb_stream {
@@ -89,6 +90,7 @@ void plb_cuda_preload_start(plb_device *device);
 void plb_cuda_preload_end(void);
 // The libraries and the driver by number, as plb_backend.library (libraries.c).
 bool plb_cuda_library(int index, const char **out_name, const char **out_version);
+const char *plb_cuda_fingerprint(const plb_query *q);
 // "13.0"; NULL where NVRTC is missing.
 const char *plb_nvrtc_version(void);
 
@@ -106,7 +108,6 @@ int plb_cuda_device_count(void);
 plb_status plb_cuda_open(int index, plb_device **out);
 void plb_cuda_close(plb_device *device);
 const char *plb_cuda_describe(const plb_device *device);
-const char *plb_cuda_fingerprint(void);
 // memory.c
 plb_status plb_cuda_alloc(plb_device *device, size_t size_bytes, void **out);
 void plb_cuda_free(plb_device *device, void *memory);

@@ -12,7 +12,6 @@ enum { MAX_DEVICES = 64 };
 
 static struct plb_device devices[MAX_DEVICES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char fingerprint_text[192] = "cuda"; // of the device that was opened first
 
 int plb_cuda_device_count(void) {
     int count = 0;
@@ -25,7 +24,7 @@ static int attribute(CUdevice device, CUdevice_attribute which) {
     return cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ? value : 0;
 }
 
-// One word: the device, and the versions of driver and module.
+// One word: the device, and the driver's version.
 static void fill_fingerprint(plb_device *d, int driver) {
     char text[sizeof d->fingerprint];
     snprintf(text, sizeof text, "cuda:%.90s:sm%d%d:%dsm:driver%d", d->name, d->major, d->minor,
@@ -34,9 +33,6 @@ static void fill_fingerprint(plb_device *d, int driver) {
         if (*p == ' ' || *p == '\t') *p = '-';
     }
     memcpy(d->fingerprint, text, sizeof text);
-    if (strcmp(fingerprint_text, "cuda") == 0) {
-        memcpy(fingerprint_text, d->fingerprint, sizeof fingerprint_text);
-    }
 }
 
 // Freed memory of the pool stays there for the next allocation, as caching allocators do.
@@ -118,8 +114,4 @@ plb_status plb_cuda_enter(plb_device *device) {
 
 const char *plb_cuda_describe(const plb_device *device) {
     return device->name;
-}
-
-const char *plb_cuda_fingerprint(void) {
-    return fingerprint_text;
 }

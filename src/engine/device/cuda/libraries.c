@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the backend stands on, by name and version, for `plumb doctor`.
+// What the backend stands on, by name and version: for `plumb doctor`, and for the key of
+// remembered choices, which another version of a library makes worthless.
 #include <stdio.h>
 #include <string.h>
 
@@ -44,4 +45,24 @@ bool plb_cuda_library(int index, const char **out_name, const char **out_version
     *out_name = all[index].name;
     *out_version = all[index].version();
     return true;
+}
+
+// Who asks about an op that no library computes need not wait until they are open.
+static bool by_libraries(plb_op_id op) {
+    return op == PLB_OP_conv || op == PLB_OP_conv_input_grad || op == PLB_OP_conv_weight_grad ||
+           op == PLB_OP_matmul;
+}
+
+const char *plb_cuda_fingerprint(const plb_query *q) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    plb_device *d = q->device;
+    if (!by_libraries(q->op)) return d->fingerprint;
+    const char *cudnn = plb_cudnn_version(), *cublaslt = plb_gemm_version();
+    pthread_mutex_lock(&lock);
+    if (!*d->with_libraries) {
+        snprintf(d->with_libraries, sizeof d->with_libraries, "%s:%s:%s", d->fingerprint, cudnn,
+                 cublaslt);
+    }
+    pthread_mutex_unlock(&lock);
+    return d->with_libraries;
 }
