@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernel choices on disk, as one process leaves them to the next.
+// Kernel choices: on disk, as one process leaves them to the next; their keys; what is said of
+// kernels that were not taken.
 #include "engine/graph/tune.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include "base/core/stop.h"
 #include "base/folder.h"
 #include "check.h"
-#include "engine/graph/graph.h"
+#include "engine/graph/plan.h"
 #include "plumb/ops.h"
 #include "plumb/plan.h"
 
@@ -137,6 +138,52 @@ static void keys_name_the_device_and_its_libraries(void) {
     }
 }
 
+static const char *refuses_nothing(const plb_query *q) {
+    (void)q;
+    return NULL;
+}
+
+static const char *word(const plb_query *q) {
+    (void)q;
+    return "word";
+}
+
+// As a library that finds out only now that it lacks what it needs.
+static plb_status cannot_prepare(const plb_query *q, const char *choice, plb_launch *out) {
+    (void)q, (void)choice, (void)out;
+    return PLB_EUNSUPPORTED;
+}
+
+static plb_status prepares(const plb_query *q, const char *choice, plb_launch *out) {
+    (void)q, (void)choice;
+    *out = (plb_launch){0};
+    return PLB_OK;
+}
+
+static const plb_kernel better = {
+    .name = "better", .refuse = refuses_nothing, .prepare = cannot_prepare, .tuned = true};
+static const plb_kernel plain = {.name = "plain", .refuse = refuses_nothing, .prepare = prepares};
+
+static const plb_kernel *const *two_kernels(plb_op_id op) {
+    static const plb_kernel *const list[] = {&better, &plain, NULL};
+    (void)op;
+    return list;
+}
+
+static void nothing_is_slower_that_was_not_timed(void) {
+    const plb_backend backend = {.name = "made up", .fingerprint = word, .kernels = two_kernels};
+    const plb_shape shape = plb_shape_of(4);
+    const plb_tensor x = plb_tensor_dense(NULL, PLB_F32, &shape, (plb_layout){0});
+    const plb_query q = {.op = PLB_OP_exp, .n_in = 1, .n_out = 1, .in = &x, .out = &x};
+    plb_plan plan = {.backend = &backend, .arena = plb_arena_new(), .options = {.no_tuning = true}};
+    plb_step step = {.refused = ""};
+    CHECK_OK(plb_select_kernel(&plan, &q, &step));
+    CHECK(step.kernel == &plain);
+    CHECK_SAY(!strcmp(step.refused, "better: could not be prepared"), "%s", step.refused);
+    plb_strbuf_free(&plan.choices);
+    plb_arena_free(plan.arena);
+}
+
 static int asks_left;
 
 static bool is_stopped(void *context) {
@@ -208,6 +255,7 @@ static const check_test tests[] = {
     {"a_place_that_cannot_be_written_is_no_error", a_place_that_cannot_be_written_is_no_error},
     {"several_may_write_at_once", several_may_write_at_once},
     {"keys_name_the_device_and_its_libraries", keys_name_the_device_and_its_libraries},
+    {"nothing_is_slower_that_was_not_timed", nothing_is_slower_that_was_not_timed},
     {"drawing_and_timing_stop_when_told", drawing_and_timing_stop_when_told}, // in this process
 };
 

@@ -55,6 +55,7 @@ typedef struct plb_step {
     plb_launch launch;
     char choice[PLB_CHOICE_BYTES];
     const char *refused; // of better kernels, arena
+    bool by_order;       // chosen so: better kernels that do not refuse could not be prepared
     plb_call call;       // arena arrays
     void *packed;
     bool packs_each_run;               // its inputs change, so packing is part of the run

@@ -49,6 +49,7 @@ static plb_status by_order(const plb_kernel *const *kernels, const plb_kernel *f
         status = (*kernels)->prepare(q, texts[0], &step->launch); // a library may still refuse
         if (status) continue;
         step->kernel = *kernels;
+        step->by_order = true;
         memcpy(step->choice, texts[0], sizeof step->choice);
     }
     return status;
@@ -102,7 +103,7 @@ static plb_status note_refusals(const plb_kernel *const *kernels, const plb_quer
     plb_strbuf text = {0};
     for (; *kernels && *kernels != step->kernel; kernels++) {
         const char *reason = (*kernels)->refuse(q);
-        if (!reason) reason = "slower when timed";
+        if (!reason) reason = step->by_order ? "could not be prepared" : "slower when timed";
         plb_strbuf_printf(&text, "%s%s: %s", text.length ? "; " : "", (*kernels)->name, reason);
     }
     step->refused = text.length ? plb_arena_strdup(arena, text.text) : "";
