@@ -29,16 +29,26 @@ find_path(PLB_CUDNN_INCLUDE cudnn.h HINTS ${PLB_CUDA_INCLUDE} ${PLB_CUDA_FOLDERS
           PATH_SUFFIXES include)
 find_library(PLB_CUDA_STUB cuda HINTS ${PLB_NVCC_FOLDER} ${PLB_CUDA_FOLDERS}
              PATH_SUFFIXES lib64/stubs lib/stubs targets/x86_64-linux/lib/stubs)
+set(PLB_CUDA_LACKS "")
 foreach(part PLB_NVCC PLB_CUDA_INCLUDE PLB_CUDNN_INCLUDE PLB_CUDA_STUB)
-  if(NOT ${part})
-    if(PLB_CUDA_MODE STREQUAL "on")
-      message(FATAL_ERROR "PLB_CUDA=on, but ${part} was not found: CUDA 12.9 or later with cuDNN 9 "
-                          "(set CUDA_HOME), or PLB_CUDA=off")
-    endif()
-    message(STATUS "CUDA: ${part} was not found, so the backend is left out")
-    return()
+  if(NOT PLB_CUDA_LACKS AND NOT ${part})
+    set(PLB_CUDA_LACKS "${part} was not found")
   endif()
 endforeach()
+if(NOT PLB_CUDA_LACKS) # the driver's functions have other arguments in versions before
+  file(STRINGS ${PLB_CUDA_INCLUDE}/cuda.h PLB_CUDA_VERSION REGEX "^#define CUDA_VERSION +[0-9]+")
+  string(REGEX REPLACE "[^0-9]" "" PLB_CUDA_VERSION "${PLB_CUDA_VERSION}")
+  if(NOT PLB_CUDA_VERSION OR PLB_CUDA_VERSION LESS 13000)
+    set(PLB_CUDA_LACKS "${PLB_CUDA_INCLUDE}/cuda.h is version ${PLB_CUDA_VERSION}, not 13000")
+  endif()
+endif()
+if(PLB_CUDA_LACKS AND PLB_CUDA_MODE STREQUAL "on")
+  message(FATAL_ERROR "PLB_CUDA=on, but ${PLB_CUDA_LACKS}: CUDA 13 or later with cuDNN 9 "
+                      "(set CUDA_HOME), or PLB_CUDA=off")
+elseif(PLB_CUDA_LACKS)
+  message(STATUS "CUDA: ${PLB_CUDA_LACKS}, so the backend is left out")
+  return()
+endif()
 
 # One fat binary a .cu, for every architecture by its own code, and PTX for what comes later.
 set(PLB_NVCC_FLAGS -O3 -std=c++17 --expt-relaxed-constexpr -Xptxas=-warn-spills
