@@ -75,10 +75,14 @@ plb_status plb_home_on(plb_model *model, const plb_backend *backend, plb_device 
         backend->close(device);
         return status;
     }
-    plb_home *home = &model->homes[model->n_homes++];
+    plb_home *home = &model->homes[model->n_homes];
     *home = (plb_home){.backend = backend, .device = device};
-    *out_index = model->n_homes;
-    PLB_TRY(backend->stream_new(device, &home->stream));
+    status = backend->stream_new(device, &home->stream);
+    if (status) { // no home yet: the next plan would find one without a stream
+        backend->close(device);
+        return status;
+    }
+    *out_index = ++model->n_homes;
     return place(model, model->n_homes);
 }
 
