@@ -67,13 +67,17 @@ static plb_status replay(plb_stream *stream, plb_capture *capture) {
     return PLB_OK;
 }
 
+static int n_events, events_most = 1000; // alive; how many there may be
+
 static plb_status event_new(plb_device *device, plb_event **out) {
     (void)device;
-    *out = plb_alloc(sizeof **out);
+    *out = n_events < events_most ? plb_alloc(sizeof **out) : NULL;
+    n_events += *out != NULL;
     return *out ? PLB_OK : PLB_ENOMEM;
 }
 
 static void event_free(plb_event *event) {
+    n_events -= event != NULL;
     plb_free(event);
 }
 
@@ -290,10 +294,26 @@ static void narrow_programs_have_two_forms(void) {
     free_captures();
 }
 
+static void a_device_short_of_events_gets_all_back(void) {
+    make_program(1);
+    for (events_most = 0; events_most < 4; events_most++) {
+        plb_plan plan = {.backend = &device, .stream = &stream, .steps = steps, .n_steps = STEPS};
+        n_made = 0;
+        CHECK(plb_replay_new(&plan) == PLB_ENOMEM);
+        CHECK_SAY(n_events == events_most, "%d of %d", n_events, events_most);
+        plb_replay_free(&plan);
+        CHECK_SAY(n_events == 0, "%d of %d events stayed", n_events, events_most);
+        plb_strbuf_free(&plan.report);
+        free_captures();
+    }
+    events_most = 1000;
+}
+
 static const check_test tests[] = {
     {"forms compute the same", forms_compute_the_same},
     {"the fastest stays", the_fastest_stays},
     {"narrow programs have two forms", narrow_programs_have_two_forms},
+    {"a device short of events gets all back", a_device_short_of_events_gets_all_back},
 };
 
 CHECK_MAIN(tests)

@@ -345,7 +345,7 @@ void plb_replay_free(plb_plan *plan) {
     plb_replay *r = plan->replay;
     if (!r) return;
     for (int i = 0; i < FORMS; i++) plan->backend->capture_free(r->form[i]);
-    for (int i = 0; i < TRIALS && r->end[i]; i++) {
+    for (int i = 0; i < TRIALS && r->begin[i]; i++) { // the last may have no end
         plan->backend->event_free(r->begin[i]);
         plan->backend->event_free(r->end[i]);
     }
