@@ -4,7 +4,15 @@
 
 #include "base/core/status.h"
 
+// What must not be done while a stream is captured spoils that capture alone: a kernel that does it
+// is out of the race, a form that needs it is not taken.
+static bool spoils_capture(CUresult code) {
+    return code >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
+           code <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+}
+
 static plb_status status_of(CUresult code) {
+    if (spoils_capture(code)) return PLB_EUNSUPPORTED;
     switch (code) {
     case CUDA_ERROR_OUT_OF_MEMORY: return PLB_ENOMEM;
     case CUDA_ERROR_NO_DEVICE:

@@ -43,8 +43,9 @@ struct plb_capture {
 };
 
 // PLB_OK, or a failure that says what was tried and what the driver answered. Out of memory is
-// PLB_ENOMEM; no device, no driver, no permission and a driver too old are PLB_EMISSING; errors
-// after which the context is of no use any more are PLB_EBROKEN.
+// PLB_ENOMEM; no device, no driver, no permission and a driver too old are PLB_EMISSING; what
+// cannot be captured is PLB_EUNSUPPORTED; errors after which the context is of no use any more, and
+// calls that are wrong, are PLB_EBROKEN.
 PLB_MUST_USE plb_status plb_cuda_check(CUresult code, const char *what);
 PLB_MUST_USE plb_status plb_cuda_enter(plb_device *device);
 
