@@ -94,6 +94,7 @@ plb_status plb_home_update(plb_model *model, int index) {
         plb_variable *v = &model->variables[i];
         if (v->valid & here || !v->away[index - 1]) continue;
         PLB_TRY(plb_home_fetch(model, i));
+        PLB_TRY(home->backend->enter(home->device)); // it may have come from another device
         PLB_TRY(home->backend->copy(home->stream, v->away[index - 1], v->data, exact(v)));
         v->valid |= here;
         model->copies++;
