@@ -55,9 +55,9 @@ plb_status plb_conv_key_of(const plb_device *device, const plb_conv_spec *s,
     append_axes(&text, "in", c->in), append_axes(&text, "w", c->kernel);
     append_axes(&text, "s", c->stride), append_axes(&text, "d", c->dilation);
     append_axes(&text, "p", c->pad), append_axes(&text, "e", c->pad_end);
-    plb_strbuf_printf(&text, " b%d r%d act=%d,%g,%g tf32=%d det=%d win=%d", s->bias, s->residual,
-                      (int)s->epilogue.activation, s->epilogue.alpha, s->epilogue.beta, s->tf32,
-                      s->deterministic, !s->no_winograd);
+    plb_strbuf_printf(&text, " b%d r%d act=%d,%.17g,%.17g tf32=%d det=%d win=%d", s->bias,
+                      s->residual, (int)s->epilogue.activation, s->epilogue.alpha, s->epilogue.beta,
+                      s->tf32, s->deterministic, !s->no_winograd);
     bool fits = !text.failed && text.length < PLB_CONV_KEY_BYTES;
     if (fits) memcpy(key, text.text, text.length + 1);
     plb_strbuf_free(&text);
