@@ -60,8 +60,8 @@ const char *plb_cuda_fingerprint(const plb_query *q) {
     const char *cudnn = plb_cudnn_version(), *cublaslt = plb_gemm_version();
     pthread_mutex_lock(&lock);
     if (!*d->with_libraries) {
-        snprintf(d->with_libraries, sizeof d->with_libraries, "%s:%s:%s", d->fingerprint, cudnn,
-                 cublaslt);
+        snprintf(d->with_libraries, sizeof d->with_libraries, "%s:%s:%s", d->fingerprint,
+                 cudnn ? cudnn : "", cublaslt ? cublaslt : "");
     }
     pthread_mutex_unlock(&lock);
     return d->with_libraries;
