@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes that only some devices take: activations and sums of gradients join norms and their
-// gradients, SiLU a convolution, a gate what it opens. What they make of a program must compute the same, by the definitions in
-// f64, and must leave no node that was meant to go.
+// gradients, SiLU a convolution, a gate what it opens. What they make of a program must compute the
+// same, by the definitions in f64, and must leave no node that was meant to go.
 #include <stdio.h>
 #include <string.h>
 
