@@ -51,13 +51,12 @@ static bool counts_batches(const char *name) {
 
 // What a checkpoint of a training run holds beside the weights.
 static bool of_training(const char *name) {
-    static const char *const whole[] = {"lr", "step", "random"};
+    static const char *const whole[] = {"lr", "step", "random", "loss_scale", "loss_scale.steps"};
     static const char *const begin[] = {"sgd.momentum.", "adam.mean.", "adam.square."};
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(name, whole[i]) == 0 || strncmp(name, begin[i], strlen(begin[i])) == 0) {
-            return true;
-        }
-    }
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        if (strcmp(name, whole[i]) == 0) return true;
+    for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
+        if (strncmp(name, begin[i], strlen(begin[i])) == 0) return true;
     return false;
 }
 
