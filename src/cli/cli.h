@@ -63,16 +63,17 @@ extern const plb_flag plb_common_flags[];              // of every command: --he
 extern const size_t plb_common_flag_count;
 
 // Flags of commands that compute, for a struct with `const char *device, *math, *autocast`.
-#define PLB_DEVICE_FLAGS                                                                     \
-    {FLAG("device", STRING, device), .value = "D",                                           \
-     .help = "cpu, cuda or cuda:1, ...; default cpu"},                                       \
-        {FLAG("math", CHOICE, math), .value = "f32|tf32", .fallback = "f32",                 \
-         .help = "how a device multiplies f32"},                                             \
-        {FLAG("tune-time", INT, tune_seconds), .value = "S", .min = 1, .max = 3600,          \
-         .help = "seconds for timing new kernels; on a device 20"},                          \
-    {                                                                                        \
-        FLAG("autocast", CHOICE, autocast), .value = "none|bf16|f16", .fallback = "none",    \
-                                            .help = "mixed precision: matrix ops in 16 bits" \
+#define PLB_DEVICE_FLAGS                                                            \
+    {FLAG("device", STRING, device), .value = "D",                                  \
+     .help = "cpu, cuda or cuda:1, ...; default cpu"},                              \
+        {FLAG("math", CHOICE, math), .value = "f32|tf32",                           \
+         .help = "how a device multiplies f32; default f32"},                       \
+        {FLAG("tune-time", INT, tune_seconds), .value = "S", .min = 1, .max = 3600, \
+         .help = "seconds for timing new kernels; on a device 20"},                 \
+    {                                                                               \
+        FLAG("autocast", CHOICE, autocast),                                         \
+            .value = "none|bf16|f16",                                               \
+            .help = "mixed precision: matrix ops in 16 bits; default none"          \
     }
 
 // Text to standard output; the first error is kept for plb_cli_close_output.

@@ -147,6 +147,8 @@ static plb_status set_given(session *s) {
     if (f->data && !(s->resume && strcmp(f->data, "auto") == 0)) o->data = f->data;
     if (f->schedule) o->schedule = f->schedule;
     if (f->level) PLB_TRY(plb_level_from_name(f->level, &o->level));
+    if (f->math) PLB_TRY(plb_math_from_name(f->math, &o->math));
+    if (f->autocast) PLB_TRY(plb_autocast_from_name(f->autocast, &o->autocast));
     PLB_TRY(set_double("lr", f->lr, 0, &o->lr));
     PLB_TRY(set_double("momentum", f->momentum, 0, &o->momentum));
     PLB_TRY(set_double("weight-decay", f->weight_decay, 0, &o->weight_decay));
@@ -203,8 +205,6 @@ static plb_status set_options(session *s, const char *model) {
     o->sync = f->sync;
     o->recompute = f->recompute;
     o->tune_ms = f->tune_seconds * 1000;
-    PLB_TRY(plb_math_from_name(f->math, &o->math));
-    PLB_TRY(plb_autocast_from_name(f->autocast, &o->autocast));
     o->max_steps = f->max_steps;
     o->checkpoint = f->checkpoint;
     o->checkpoint_every = f->checkpoint_every;

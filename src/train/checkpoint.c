@@ -159,7 +159,8 @@ static plb_status lacks(const plb_checkpoint *c, const char *key) {
 static const char *kept_value(const plb_checkpoint *c, int i) {
     char key[64];
     snprintf(key, sizeof key, "option.%s", plb_train_kept_name(i));
-    return plb_safetensors_metadata(c->file, key);
+    const char *value = plb_safetensors_metadata(c->file, key);
+    return value ? value : plb_train_kept_before(i);
 }
 
 plb_status plb_checkpoint_options(const plb_checkpoint *c, plb_train_options *out) {

@@ -57,16 +57,17 @@ const char *plb_autocast_name(plb_autocast autocast) {
     return autocasts[autocast];
 }
 
-typedef enum form { TEXT, COUNT, WHOLE, NUMBER, SEED, LEVEL, SWITCH } form;
+typedef enum form { TEXT, COUNT, WHOLE, NUMBER, SEED, LEVEL, SWITCH, MATH, AUTOCAST } form;
 
 typedef struct kept {
     const char *name;
     form form;
     size_t offset;
+    const char *before; // what older files have; NULL: all files say it
 } kept;
 
 #define KEPT(name, form, field) \
-    { name, form, offsetof(plb_train_options, field) }
+    { name, form, offsetof(plb_train_options, field), NULL }
 static const kept all[] = {
     KEPT("model", TEXT, model),
     KEPT("data", TEXT, data),
@@ -83,6 +84,8 @@ static const kept all[] = {
     KEPT("level", LEVEL, level),
     KEPT("threads", COUNT, threads),
     KEPT("no-winograd", SWITCH, no_winograd),
+    {"math", MATH, offsetof(plb_train_options, math), "f32"},
+    {"autocast", AUTOCAST, offsetof(plb_train_options, autocast), "none"},
 };
 _Static_assert(sizeof all / sizeof *all == PLB_TRAIN_KEPT, "the header counts them");
 
@@ -90,10 +93,15 @@ const char *plb_train_kept_name(int i) {
     return all[i].name;
 }
 
+const char *plb_train_kept_before(int i) {
+    return all[i].before;
+}
+
 bool plb_train_kept_free(const plb_train_options *options, int i) {
     // More epochs change nothing of those before, unless the schedule looks at their number.
     if (strcmp(all[i].name, "epochs") == 0) return strcmp(options->schedule, "constant") == 0;
-    return strcmp(all[i].name, "threads") == 0; // the numbers differ then; the loop warns
+    // The numbers differ then; the loop warns.
+    return all[i].form == MATH || strcmp(all[i].name, "threads") == 0;
 }
 
 const char *plb_train_kept_text(const plb_train_options *options, int i, plb_arena *arena) {
@@ -106,6 +114,8 @@ const char *plb_train_kept_text(const plb_train_options *options, int i, plb_are
     case SEED: return plb_arena_printf(arena, "%" PRIu64, *(const uint64_t *)field);
     case LEVEL: return plb_level_name(*(const plb_level *)field);
     case SWITCH: return *(const bool *)field ? "yes" : "no";
+    case MATH: return plb_math_name(*(const plb_math *)field);
+    case AUTOCAST: return plb_autocast_name(*(const plb_autocast *)field);
     }
     return NULL;
 }
@@ -139,6 +149,8 @@ plb_status plb_train_kept_set(plb_train_options *options, int i, const char *tex
         return PLB_OK;
     }
     if (all[i].form == LEVEL) return plb_level_from_name(text, field);
+    if (all[i].form == MATH) return plb_math_from_name(text, field);
+    if (all[i].form == AUTOCAST) return plb_autocast_from_name(text, field);
     if (all[i].form == SWITCH) {
         *(bool *)field = strcmp(text, "yes") == 0;
         if (*(bool *)field || strcmp(text, "no") == 0) return PLB_OK;

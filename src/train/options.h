@@ -17,17 +17,18 @@ typedef struct plb_train_options {
     uint64_t seed; // of first weights, order and dropout
     plb_level level;
     int threads; // at least 1
-    bool no_winograd, deterministic;
+    bool no_winograd;
+    plb_math math;
+    plb_autocast autocast;
 
     // Not kept in checkpoints.
+    bool deterministic;
     int64_t max_steps;        // ends after so many steps in all; 0: never
     const char *checkpoint;   // file to write; NULL: none
     int64_t checkpoint_every; // steps; 0: after each epoch
     int loader_threads;       // for sets that are not in memory
     bool profile;             // take the time of each op
     const char *device;       // as plb_plan_options has it; NULL: the CPU
-    plb_math math;
-    plb_autocast autocast;
     bool sync, recompute;
     int64_t tune_ms; // as plb_plan_options has it
 } plb_train_options;
@@ -44,8 +45,10 @@ PLB_API PLB_MUST_USE plb_status plb_autocast_from_name(const char *name, plb_aut
 PLB_API const char *plb_autocast_name(plb_autocast autocast);
 
 // The options that checkpoints keep, by number: their names are those of the command line's flags.
-enum { PLB_TRAIN_KEPT = 15 };
+enum { PLB_TRAIN_KEPT = 17 };
 PLB_API const char *plb_train_kept_name(int i);
+// What files have that were written before option i was kept; NULL: all have it.
+PLB_API const char *plb_train_kept_before(int i);
 // Option i as text in `arena`; NULL when out of memory.
 PLB_API const char *plb_train_kept_text(const plb_train_options *options, int i, plb_arena *arena);
 // Sets option i from such a text, which is borrowed. PLB_EINVAL says what was found.

@@ -22,7 +22,9 @@ static const plb_train_options options = {.model = "some_model",
                                           .seed = UINT64_MAX,
                                           .level = PLB_LEVEL_INTERP,
                                           .threads = 3,
-                                          .no_winograd = true};
+                                          .no_winograd = true,
+                                          .math = PLB_MATH_TF32,
+                                          .autocast = PLB_AUTOCAST_BF16};
 
 // A model with a variable of each role; `rows` of the weight, so that another can differ.
 static plb_status model_new(int64_t rows, plb_model **out) {
@@ -88,6 +90,7 @@ static void what_was_written_comes_back(void) {
     CHECK_OK(plb_checkpoint_options(c, &read));
     CHECK(read.momentum == 1.0 / 3 && read.weight_decay == 1e-300 && read.seed == UINT64_MAX);
     CHECK(read.level == PLB_LEVEL_INTERP && read.threads == 3 && read.no_winograd);
+    CHECK(read.math == PLB_MATH_TF32 && read.autocast == PLB_AUTOCAST_BF16);
     CHECK(!strcmp(read.optimizer, "adamw") && !strcmp(read.schedule, "cosine"));
     CHECK_OK(plb_checkpoint_check(c, &read));
     plb_train_progress p;
@@ -119,6 +122,11 @@ static void other_options_are_refused(void) {
     CHECK_FAILS(PLB_EINVAL, "epochs", plb_checkpoint_check(c, &other));
     other = options, other.threads = 1; // allowed; the loop warns
     CHECK_OK(plb_checkpoint_check(c, &other));
+    other = options, other.math = PLB_MATH_F32; // too
+    CHECK_OK(plb_checkpoint_check(c, &other));
+    other = options, other.autocast = PLB_AUTOCAST_NONE;
+    CHECK_FAILS(PLB_EINVAL, "began with autocast bf16 and cannot go on with autocast none",
+                plb_checkpoint_check(c, &other));
     plb_checkpoint_free(c);
     plb_model_free(model);
     fault_folder_remove(folder);

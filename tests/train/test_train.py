@@ -194,6 +194,38 @@ def test_a_resumed_run_may_be_longer():
             pathlib.Path(folder, "parts").read_bytes()
 
 
+def rewrite(path, change):
+    """Lets `change` have its way with the metadata of a checkpoint."""
+    file = pathlib.Path(path).read_bytes()
+    length = int.from_bytes(file[:8], "little")
+    header = json.loads(file[8:8 + length])
+    change(header["__metadata__"])
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    pathlib.Path(path).write_bytes(len(text).to_bytes(8, "little") + text + file[8 + length:])
+
+
+def test_a_resumed_run_keeps_its_precision():
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/c"
+        # f16 on a CPU is slow: few samples.
+        words = [*SMALL, "--limit", 6, "--batch", 4, "--autocast", "f16", "--no-winograd"]
+        train(*words, "--epochs", 2, "--save", f"{folder}/whole")
+        train(*words, "--max-steps", 2, "--epochs", 2, "--checkpoint", path)
+        resume = ["train", "mnist_cnn", "--resume", path]
+        again = train(*resume, "--save", f"{folder}/parts")
+        assert again["autocast"] == "f16", again["autocast"]
+        assert pathlib.Path(folder, "whole").read_bytes() == \
+            pathlib.Path(folder, "parts").read_bytes()
+        expect_refusal(plumb(*resume, "--autocast", "none"), "began with autocast f16")
+
+        def forget(metadata):
+            del metadata["option.math"], metadata["option.autocast"]
+        train(*SMALL, "--max-steps", 1, "--checkpoint", path)
+        rewrite(path, forget)  # as files were before they kept these
+        assert train(*resume)["autocast"] == "none"
+
+
 def test_bad_checkpoints_are_one_line_and_exit_2():
     with tempfile.TemporaryDirectory() as folder:
         good, bad = f"{folder}/good", f"{folder}/bad"
