@@ -156,7 +156,7 @@ static plb_status set_given(session *s) {
     if (strcmp(o->optimizer, "sgd") != 0 && f->momentum) {
         return plb_fail(PLB_EINVAL, "--momentum: %s has none", o->optimizer);
     }
-    if (o->momentum >= 1) {
+    if (f->momentum && o->momentum >= 1) {
         return plb_fail(PLB_EINVAL, "--momentum: expected a number from 0 to below 1, found %s",
                         f->momentum);
     }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,13 +121,15 @@ const char *plb_train_kept_text(const plb_train_options *options, int i, plb_are
     return NULL;
 }
 
-// Sets a number; false when `text` is none or out of range.
+// Sets a number; false when `text` is none or out of range: a stranger's file is held to what the
+// command line's flags are, for OpenMP dies of a team of tens of thousands.
 static bool set_number(form what, void *field, const char *text) {
+    enum { MOST_THREADS = 1024 };
     char *end = NULL;
     errno = 0;
     if (what == NUMBER) {
         *(double *)field = strtod(text, &end);
-        return end != text && !*end;
+        return end != text && !*end && isfinite(*(double *)field) && *(double *)field >= 0;
     }
     if (what == SEED) {
         *(uint64_t *)field = strtoull(text, &end, 10);
@@ -134,7 +137,7 @@ static bool set_number(form what, void *field, const char *text) {
     }
     long long value = strtoll(text, &end, 10);
     if (end == text || *end || errno || value < 0 || value > INT64_C(1) << 48) return false;
-    if (what == COUNT && value > 65536) return false;
+    if (what == COUNT && (value < 1 || value > MOST_THREADS)) return false;
     if (what == COUNT)
         *(int *)field = (int)value;
     else

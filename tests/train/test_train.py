@@ -243,6 +243,12 @@ def test_bad_checkpoints_are_one_line_and_exit_2():
         for size in (0, 7, 100, len(whole) // 2, len(whole) - 1):
             pathlib.Path(bad).write_bytes(whole[:size])
             expect_refusal(plumb(*resume, bad), bad)
+        for key, text, words in (("threads", "0", bad), ("threads", "65536", bad),
+                                 ("lr", "inf", bad), ("lr", "-1", bad), ("lr", "nan", bad),
+                                 ("weight-decay", "1e999", bad), ("momentum", "1.5", "1.5")):
+            pathlib.Path(bad).write_bytes(whole)
+            rewrite(bad, lambda metadata, k=key, t=text: metadata.update({f"option.{k}": t}))
+            expect_refusal(plumb(*resume, bad), words)
 
 
 def test_bad_usage_is_one_line_and_exit_2():
