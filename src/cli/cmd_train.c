@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains a model of the zoo or an ONNX file. What flags leave open comes from the checkpoint that
 // is resumed, else from the model; the rest is train/loop.h.
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <omp.h>
@@ -265,6 +266,17 @@ static plb_status open_set(session *s, plb_data_split split, plb_dataset **out) 
     return PLB_OK;
 }
 
+// Some sets are of one size, and nobody resizes them.
+static plb_status check_size(const session *s) {
+    const plb_dataset_info *data = &s->train_set->info;
+    const int64_t size = s->flags->size;
+    if (!size || (data->height == size && data->width == size)) return PLB_OK;
+    return plb_fail(PLB_EINVAL,
+                    "--size: pictures of %s have %" PRId64 "x%" PRId64
+                    " pixels and no other size, found %" PRId64,
+                    s->options.data, data->height, data->width, size);
+}
+
 // A device gets pixels as they are stored, a quarter of the bytes, and normalises them itself.
 static void use_pixels(session *s) {
     const plb_dataset_info *data = &s->train_set->info;
@@ -293,6 +305,7 @@ static plb_status open_data(session *s) {
     PLB_TRY(choose_data(s));
     PLB_TRY(open_set(s, PLB_TRAIN, &s->train_set));
     PLB_TRY(open_set(s, PLB_TEST, &s->test_set));
+    PLB_TRY(check_size(s));
     PLB_TRY(warn_of_one_part(s));
     const plb_dataset_info *data = &s->train_set->info;
     PLB_TRY(plb_train_model_fit(&s->from, data, s->options.data));

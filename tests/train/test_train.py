@@ -251,6 +251,17 @@ def test_bad_checkpoints_are_one_line_and_exit_2():
             expect_refusal(plumb(*resume, bad), words)
 
 
+def write_idx(folder, count):
+    """A set in MNIST's files, of grey pictures and classes in turn."""
+    folder.mkdir()
+    for part in ("train", "t10k"):
+        head = bytes([0, 0, 8, 3]) + b"".join(n.to_bytes(4, "big") for n in (count, 28, 28))
+        (folder / f"{part}-images-idx3-ubyte").write_bytes(head + bytes(range(98)) * 8 * count)
+        labels = bytes(i % 10 for i in range(count))
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(
+            bytes([0, 0, 8, 1]) + count.to_bytes(4, "big") + labels)
+
+
 def test_bad_usage_is_one_line_and_exit_2():
     expect_refusal(plumb("train", "resnet19"), "did you mean resnet18?")
     expect_refusal(plumb("train", "mnist_cnn", "--data", "mnits"), "did you mean mnist?")
@@ -269,6 +280,12 @@ def test_bad_usage_is_one_line_and_exit_2():
     with tempfile.TemporaryDirectory() as folder:
         for flag in ("--save", "--checkpoint"):  # not once all is trained
             expect_refusal(plumb(*SMALL, flag, folder), f"{flag}: {folder}: expected a file")
+        write_idx(pathlib.Path(folder, "mnist"), 8)
+        env = {"PLUMB_DATA": folder, "PLUMB_TEST_DATA": ""}
+        words = ["train", "mnist_cnn", "--data", "mnist", "--batch", 4]
+        expect_refusal(plumb(*words, "--size", 32, env=env), "of mnist have 28x28 pixels")
+        train(*words, "--size", 28, env=env)
+    with tempfile.TemporaryDirectory() as folder:
         env = {"PLUMB_DATA": folder, "PLUMB_TEST_DATA": ""}
         expect_refusal(plumb("train", "mnist_cnn", "--data", "mnist", env=env),
                        "plumb data get mnist", code=3)
