@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/core/status.h"
@@ -304,10 +305,11 @@ static void say_summary(const plb_explained *e, const kind_list *kinds, plb_docu
 static plb_status fill(const plb_explained *e, plb_document *d) {
     kind_list kinds = {0};
     PLB_TRY(list_kinds(e, plb_document_arena(d), &kinds));
-    plb_document_set_subtitle(d,
-                              "%s, batch %" PRId64 " of %" PRId64 "×%" PRId64 "×%" PRId64
-                              ", %s, %d thread%s, the shortest of %d runs",
-                              e->task, e->batch, e->channels, e->height, e->width,
+    char input[128] = ""; // not of a file
+    if (e->batch)
+        snprintf(input, sizeof input, "batch %" PRId64 " of %" PRId64 "×%" PRId64 "×%" PRId64 ", ",
+                 e->batch, e->channels, e->height, e->width);
+    plb_document_set_subtitle(d, "%s, %s%s, %d thread%s, the shortest of %d runs", e->task, input,
                               e->options.device ? e->options.device : "cpu", e->options.threads,
                               e->options.threads == 1 ? "" : "s", e->runs);
     say_summary(e, &kinds, d);

@@ -90,6 +90,18 @@ def test_roofline_has_the_kinds_that_take_most_time():
     assert {"conv", "conv\\_weight\\_grad", "memory"} <= kinds and len(kinds) <= 2 + 9 + 3, kinds
 
 
+def test_page_of_a_file_has_no_batch_of_the_zoo():
+    with Folder() as f:
+        file, page = f.path / "m.onnx", f.path / "page.md"
+        if plumb("export-onnx", "mnist_cnn", "--batch", 1, "-o", file).returncode == 3:
+            raise Skip("this build has no ONNX")
+        for model, words in ((file, "infer, cpu, 1 thread,"),
+                             ("mnist_cnn", "infer, batch 1 of 1×28×28, cpu, 1 thread,")):
+            batch = () if model == file else ("--batch", 1)
+            run = plumb("explain", model, *batch, "--threads", 1, "--runs", 1, "-o", page)
+            assert run.returncode == 0 and words in page.read_text(encoding="utf-8"), run.stderr
+
+
 def test_explain_writes_beside_json():
     with tempfile.TemporaryDirectory() as folder:
         page = pathlib.Path(folder) / "page.html"
