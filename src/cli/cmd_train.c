@@ -235,7 +235,8 @@ static plb_status choose_data(session *s) {
     plb_dataset *found = NULL;
     plb_status status = plb_dataset_open(o->data, PLB_TRAIN, NULL, &found);
     plb_dataset_free(found);
-    if (status == PLB_EMISSING) status = plb_dataset_download(o->data, NULL, &progress);
+    if (status != PLB_EMISSING) return status; // damaged files are no missing ones
+    status = plb_dataset_download(o->data, NULL, &progress);
     if (status == PLB_ECANCELLED || status == PLB_ENOMEM) return status;
     if (status) {
         plb_note("mnist is not on this machine and cannot be downloaded now; training on drawn "

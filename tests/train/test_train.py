@@ -253,7 +253,7 @@ def test_bad_checkpoints_are_one_line_and_exit_2():
 
 def write_idx(folder, count):
     """A set in MNIST's files, of grey pictures and classes in turn."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     for part in ("train", "t10k"):
         head = bytes([0, 0, 8, 3]) + b"".join(n.to_bytes(4, "big") for n in (count, 28, 28))
         (folder / f"{part}-images-idx3-ubyte").write_bytes(head + bytes(range(98)) * 8 * count)
@@ -299,6 +299,10 @@ def test_auto_falls_back_to_drawn_digits():
         run = plumb("train", "mnist_cnn", "--data", "auto", "--limit", 64, env=env)
         assert run.returncode == 0 and "mnist_cnn on digits" in run.stdout, run
         assert run.stderr.count("\n") == 1 and "drawn digits instead" in run.stderr, run.stderr
+        write_idx(pathlib.Path(folder, "mnist"), 8)
+        damaged = pathlib.Path(folder, "mnist", "train-images-idx3-ubyte")
+        damaged.write_bytes(damaged.read_bytes()[:-1])
+        expect_refusal(plumb("train", "mnist_cnn", "--data", "auto", env=env), str(damaged))
 
 
 def test_a_full_disk_is_exit_3():
