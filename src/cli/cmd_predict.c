@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Classifies pictures: decode, resize, crop and normalise as torchvision does, run, name the best.
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -36,16 +37,16 @@ static const plb_flag flags[] = {
     {FLAG("weights", FILE, weights), .value = "F", .help = "the safetensors file to read"},
     {FLAG("labels", FILE, labels), .value = "F",
      .help = "names of the classes, one a line; default: see above"},
-    {FLAG("top", INT, top), .value = "N", .min = 1, .max = 1000, .fallback = "5",
-     .help = "classes to show of each picture"},
+    {FLAG("top", INT, top), .value = "N", .min = 1, .max = 1000,
+     .help = "classes to show of each picture; default 5"},
     {FLAG("classes", INT, classes), .value = "N", .min = 1, .max = 1 << 24,
      .help = "outputs of the model; default: the model's"},
     {FLAG("size", INT, size), .value = "N", .min = 8, .max = 4096,
      .help = "height and width of the input; default: the model's"},
-    {FLAG("normalize", CHOICE, normalize), .value = "imagenet|half", .fallback = "imagenet",
-     .help = "mean and deviation of colours; half: 0.5 and 0.5"},
-    {FLAG("batch", INT, batch), .value = "N", .min = 1, .max = 65536, .fallback = "8",
-     .help = "most pictures to run at once"},
+    {FLAG("normalize", CHOICE, normalize), .value = "imagenet|half",
+     .help = "mean and deviation of colours; half: 0.5 and 0.5; default imagenet"},
+    {FLAG("batch", INT, batch), .value = "N", .min = 1, .max = 65536,
+     .help = "most pictures to run at once; default 8"},
     {FLAG("threads", INT, threads), .value = "N", .min = 1, .max = 1024,
      .help = "default: as many as this process may use"},
     {FLAG("level", CHOICE, level), .value = "interp|plan|replay", .fallback = "plan",
@@ -59,6 +60,8 @@ static const plb_flag flags[] = {
     {FLAG("save", FILE, save), .value = "DIR",
      .help = "of an ONNX file: where to write outputs, as 0.npy, 1.npy, ..."},
 };
+
+enum { USUAL_TOP = 5, USUAL_BATCH = 8 };
 
 static const plb_normalization half_normalization = {{0.5f, 0.5f, 0.5f}, {0.5f, 0.5f, 0.5f}};
 static const float digit_mean = 0.1307f, digit_std = 0.3081f; // of MNIST
@@ -162,7 +165,7 @@ static plb_status transform(predict *p, plb_image *image, int64_t n) {
     }
     PLB_TRY_OUT(plb_image_resize_short(image, short_side(p->size), &small));
     PLB_TRY_OUT(plb_image_crop_center(&small, p->size, p->size, &crop));
-    bool half = strcmp(p->flags->normalize, "half") == 0;
+    bool half = p->flags->normalize && strcmp(p->flags->normalize, "half") == 0;
     status =
         plb_image_store(&crop, half ? &half_normalization : &plb_imagenet_normalization, n, &p->x);
 out:
@@ -306,6 +309,11 @@ static plb_status print_json(const predict *p) {
 
 static plb_status predict_onnx(const plb_call *call) {
     const predict_flags *f = call->options;
+    if (f->save) { // not once all has run
+        char first[PATH_MAX];
+        snprintf(first, sizeof first, "%s/0.npy", f->save);
+        PLB_TRY(plb_cli_check_writable("save", first));
+    }
     plb_plan_options options = {.threads = f->threads ? (int)f->threads : plb_machine_threads(),
                                 .no_winograd = f->no_winograd,
                                 .device = f->device,
@@ -320,20 +328,30 @@ static plb_status predict_onnx(const plb_call *call) {
 
 static plb_status run_predict(plb_call *call) {
     const predict_flags *f = call->options;
-    const char *of_zoo = f->weights   ? "weights"
-                         : f->labels  ? "labels"
-                         : f->classes ? "classes"
-                         : f->size    ? "size"
-                                      : NULL;
+    const char *of_zoo = f->weights     ? "weights"
+                         : f->labels    ? "labels"
+                         : f->classes   ? "classes"
+                         : f->size      ? "size"
+                         : f->top       ? "top"
+                         : f->batch     ? "batch"
+                         : f->normalize ? "normalize"
+                                        : NULL;
+    const char *of_file = f->save ? "save" : f->time_limit > 0 ? "time-limit" : NULL;
     plb_cli_stop_engine();
     PLB_TRY(plb_cli_onnx_check(call->operands[0], of_zoo, f->dim));
     PLB_TRY(plb_device_check(f->device));
     if (plb_cli_is_onnx(call->operands[0])) return predict_onnx(call);
-    if (f->save)
-        return plb_fail(PLB_EINVAL, "--save is for ONNX files, and %s is none", call->operands[0]);
+    if (of_file)
+        return plb_fail(PLB_EINVAL, "--%s is for ONNX files, and %s is none", of_file,
+                        call->operands[0]);
     predict p = {.flags = f, .files = call->operands + 1, .n_files = call->operand_count - 1};
     plb_status status;
     PLB_TRY_OUT(plb_zoo_find(call->operands[0], &p.info));
+    if (f->normalize && p.info->channels == 1)
+        PLB_TRY_OUT(plb_fail(PLB_EINVAL,
+                             "--normalize is for pictures in colour; those of %s are "
+                             "normalised as MNIST",
+                             p.info->name));
     if (!f->weights) {
         status = plb_fail(PLB_EINVAL,
                           "expected --weights F.safetensors; `plumb init %s --save F` "
@@ -344,8 +362,9 @@ static plb_status run_predict(plb_call *call) {
     p.threads = f->threads ? (int)f->threads : plb_machine_threads();
     p.classes = f->classes ? f->classes : p.info->classes;
     p.size = f->size ? f->size : p.info->height;
-    p.top = f->top < p.classes ? f->top : p.classes;
-    p.batch = f->batch < p.n_files ? f->batch : p.n_files;
+    const int64_t top = f->top ? f->top : USUAL_TOP, batch = f->batch ? f->batch : USUAL_BATCH;
+    p.top = top < p.classes ? top : p.classes;
+    p.batch = batch < p.n_files ? batch : p.n_files;
     PLB_TRY_OUT(find_labels(&p));
     PLB_TRY_OUT(prepare(&p));
     PLB_TRY_OUT(run_batches(&p));

@@ -290,10 +290,14 @@ def test_flags_that_would_do_nothing_are_refused():
         made = plumb("export-onnx", "mnist_cnn", "-o", file)
         if made.returncode == 3:
             raise Skip("this build has no ONNX")
-        for words in (["--size", 28], ["--classes", 10], ["--labels", file]):
+        for words in (["--size", 28], ["--classes", 10], ["--labels", file], ["--top", 5],
+                      ["--batch", 8], ["--normalize", "half"]):
             expect_refusal(plumb("predict", file, array, *words), "is for models of the zoo")
         expect_refusal(plumb("predict", file, array, "--device", "gpu"), "device gpu: expected cpu")
         expect_refusal(f.predict(None, None, "--save", f.path), "--save is for ONNX files")
+        expect_refusal(f.predict(None, None, "--time-limit", 5), "--time-limit is for ONNX files")
+        expect_refusal(f.predict(None, None, "--normalize", "half"), "for pictures in colour")
+        expect_refusal(plumb("predict", file, array, "--save", f.path / "none"), "--save: ")
         expect_refusal(f.predict(None, None, "--dim", "n=1"), "--dim is for ONNX files")
         expect_refusal(plumb("models", file, "--dim", "btach=2"), "no input has an extent")
 
