@@ -297,6 +297,10 @@ def test_flags_that_would_do_nothing_are_refused():
         expect_refusal(f.predict(None, None, "--save", f.path), "--save is for ONNX files")
         expect_refusal(f.predict(None, None, "--time-limit", 5), "--time-limit is for ONNX files")
         expect_refusal(f.predict(None, None, "--normalize", "half"), "for pictures in colour")
+        words = ["--math", "tf32"]  # which a document would say was done
+        for run in (f.predict(None, None, *words), plumb("explain", "mnist_cnn", *words),
+                    plumb("train", "mnist_cnn", "--data", "digits", "--limit", 64, *words)):
+            expect_refusal(run, "the CPU multiplies in f32")
         expect_refusal(plumb("predict", file, array, "--save", f.path / "none"), "--save: ")
         expect_refusal(f.predict(None, None, "--dim", "n=1"), "--dim is for ONNX files")
         expect_refusal(plumb("models", file, "--dim", "btach=2"), "no input has an extent")

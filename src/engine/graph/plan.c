@@ -312,6 +312,9 @@ static plb_status make_plan(plb_plan *plan, const plb_graph *graph) {
     if (plan->options.autocast && plan->options.f64) {
         return plb_fail(PLB_EUNSUPPORTED, "f64 is no mixed precision: no autocast with it");
     }
+    if (plan->options.math == PLB_MATH_TF32 && plan->backend->host_memory) {
+        return plb_fail(PLB_EUNSUPPORTED, "math tf32 is for devices: the CPU multiplies in f32");
+    }
     if (plan->options.level == PLB_LEVEL_INTERP) {
         if (!plan->options.f64 && !plan->options.autocast) return plb_interp_new(plan, graph);
         return plb_fail(PLB_EUNSUPPORTED,
