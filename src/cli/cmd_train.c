@@ -170,11 +170,16 @@ static plb_status set_given(session *s) {
     return PLB_OK;
 }
 
-// What only files can be asked.
+// What only files can be asked, and are asked again where a checkpoint says it.
 static plb_status set_learning(session *s) {
     const train_flags *f = s->flags;
+    plb_train_options *o = &s->options;
+    if (f->loss) o->loss = f->loss;
+    if (f->output) o->output = f->output;
+    if (f->only) o->only = f->only;
+    if (f->freeze) o->freeze = f->freeze;
     plb_onnx_learning *l = &s->from.learning;
-    l->loss = f->loss, l->output = f->output, l->only = f->only, l->freeze = f->freeze;
+    l->loss = o->loss, l->output = o->output, l->only = o->only, l->freeze = o->freeze;
     const char *flag = f->loss ? "loss" : f->output ? "output" : f->only ? "only" : NULL;
     if (!flag && f->freeze) flag = "freeze";
     if (!flag || s->from.file) return PLB_OK;
@@ -189,7 +194,6 @@ static plb_status set_options(session *s, const char *model) {
     const train_flags *f = s->flags;
     plb_train_options *o = &s->options;
     PLB_TRY(plb_train_model_open(model, &s->from));
-    PLB_TRY(set_learning(s));
     set_defaults(s);
     if (f->resume) {
         plb_status status = plb_checkpoint_open(f->resume, &s->resume);
@@ -198,6 +202,7 @@ static plb_status set_options(session *s, const char *model) {
     }
     o->model = s->from.name; // of another model: the check below tells
     PLB_TRY(set_given(s));
+    PLB_TRY(set_learning(s));
     if (f->checkpoint_every && !f->checkpoint) {
         return plb_fail(PLB_EINVAL, "--checkpoint-every: expected --checkpoint F with it");
     }

@@ -187,7 +187,7 @@ plb_status plb_checkpoint_check(const plb_checkpoint *c, const plb_train_options
         } else if (strcmp(began, now) != 0 && !plb_train_kept_free(options, i)) {
             status = plb_fail(PLB_EINVAL,
                               "%s: the run began with %s %.80s and cannot go on with %s %.80s",
-                              c->path, name, began, name, now);
+                              c->path, name, *began ? began : "none", name, *now ? now : "none");
         }
     }
     plb_arena_free(arena);

@@ -58,7 +58,7 @@ const char *plb_autocast_name(plb_autocast autocast) {
     return autocasts[autocast];
 }
 
-typedef enum form { TEXT, COUNT, WHOLE, NUMBER, SEED, LEVEL, SWITCH, MATH, AUTOCAST } form;
+typedef enum form { TEXT, WORD, COUNT, WHOLE, NUMBER, SEED, LEVEL, SWITCH, MATH, AUTOCAST } form;
 
 typedef struct kept {
     const char *name;
@@ -87,6 +87,10 @@ static const kept all[] = {
     KEPT("no-winograd", SWITCH, no_winograd),
     {"math", MATH, offsetof(plb_train_options, math), "f32"},
     {"autocast", AUTOCAST, offsetof(plb_train_options, autocast), "none"},
+    {"loss", WORD, offsetof(plb_train_options, loss), ""},
+    {"output", WORD, offsetof(plb_train_options, output), ""},
+    {"only", WORD, offsetof(plb_train_options, only), ""},
+    {"freeze", WORD, offsetof(plb_train_options, freeze), ""},
 };
 _Static_assert(sizeof all / sizeof *all == PLB_TRAIN_KEPT, "the header counts them");
 
@@ -109,6 +113,7 @@ const char *plb_train_kept_text(const plb_train_options *options, int i, plb_are
     const void *field = (const char *)options + all[i].offset;
     switch (all[i].form) {
     case TEXT: return *(const char *const *)field;
+    case WORD: return *(const char *const *)field ? *(const char *const *)field : "";
     case COUNT: return plb_arena_printf(arena, "%d", *(const int *)field);
     case WHOLE: return plb_arena_printf(arena, "%" PRId64, *(const int64_t *)field);
     case NUMBER: return plb_arena_printf(arena, "%.17g", *(const double *)field);
@@ -149,6 +154,10 @@ plb_status plb_train_kept_set(plb_train_options *options, int i, const char *tex
     void *field = (char *)options + all[i].offset;
     if (all[i].form == TEXT) {
         *(const char **)field = text;
+        return PLB_OK;
+    }
+    if (all[i].form == WORD) {
+        *(const char **)field = *text ? text : NULL;
         return PLB_OK;
     }
     if (all[i].form == LEVEL) return plb_level_from_name(text, field);

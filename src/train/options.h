@@ -20,6 +20,7 @@ typedef struct plb_train_options {
     bool no_winograd;
     plb_math math;
     plb_autocast autocast;
+    const char *loss, *output, *only, *freeze; // of an ONNX file; NULL: left to it
 
     // Not kept in checkpoints.
     bool deterministic;
@@ -45,7 +46,7 @@ PLB_API PLB_MUST_USE plb_status plb_autocast_from_name(const char *name, plb_aut
 PLB_API const char *plb_autocast_name(plb_autocast autocast);
 
 // The options that checkpoints keep, by number: their names are those of the command line's flags.
-enum { PLB_TRAIN_KEPT = 17 };
+enum { PLB_TRAIN_KEPT = 21 };
 PLB_API const char *plb_train_kept_name(int i);
 // What files have that were written before option i was kept; NULL: all have it.
 PLB_API const char *plb_train_kept_before(int i);

@@ -24,7 +24,8 @@ static const plb_train_options options = {.model = "some_model",
                                           .threads = 3,
                                           .no_winograd = true,
                                           .math = PLB_MATH_TF32,
-                                          .autocast = PLB_AUTOCAST_BF16};
+                                          .autocast = PLB_AUTOCAST_BF16,
+                                          .freeze = "conv*"};
 
 // A model with a variable of each role; `rows` of the weight, so that another can differ.
 static plb_status model_new(int64_t rows, plb_model **out) {
@@ -91,6 +92,7 @@ static void what_was_written_comes_back(void) {
     CHECK(read.momentum == 1.0 / 3 && read.weight_decay == 1e-300 && read.seed == UINT64_MAX);
     CHECK(read.level == PLB_LEVEL_INTERP && read.threads == 3 && read.no_winograd);
     CHECK(read.math == PLB_MATH_TF32 && read.autocast == PLB_AUTOCAST_BF16);
+    CHECK(!read.loss && !read.output && !read.only && !strcmp(read.freeze, "conv*"));
     CHECK(!strcmp(read.optimizer, "adamw") && !strcmp(read.schedule, "cosine"));
     CHECK_OK(plb_checkpoint_check(c, &read));
     plb_train_progress p;
@@ -126,6 +128,9 @@ static void other_options_are_refused(void) {
     CHECK_OK(plb_checkpoint_check(c, &other));
     other = options, other.autocast = PLB_AUTOCAST_NONE;
     CHECK_FAILS(PLB_EINVAL, "began with autocast bf16 and cannot go on with autocast none",
+                plb_checkpoint_check(c, &other));
+    other = options, other.freeze = NULL;
+    CHECK_FAILS(PLB_EINVAL, "began with freeze conv* and cannot go on with freeze none",
                 plb_checkpoint_check(c, &other));
     plb_checkpoint_free(c);
     plb_model_free(model);

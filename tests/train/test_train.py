@@ -226,6 +226,22 @@ def test_a_resumed_run_keeps_its_precision():
         assert train(*resume)["autocast"] == "none"
 
 
+def test_a_resumed_file_keeps_its_loss_and_its_frozen_weights():
+    with tempfile.TemporaryDirectory() as folder:
+        file, path = f"{folder}/m.onnx", f"{folder}/c"
+        if plumb("export-onnx", "lenet5", "--batch", 8, "-o", file).returncode == 3:
+            raise Skip("this build has no ONNX")
+        words = ["train", file, "--data", "digits", "--limit", 16, "--threads", 1, "--no-winograd",
+                 "--momentum", 0, "--loss", "mse", "--freeze", "conv*,fc3.bias"]
+        train(*words, "--epochs", 2, "--save", f"{folder}/whole")
+        train(*words, "--epochs", 1, "--checkpoint", path)
+        train("train", file, "--resume", path, "--epochs", 2, "--save", f"{folder}/parts")
+        assert pathlib.Path(folder, "whole").read_bytes() == \
+            pathlib.Path(folder, "parts").read_bytes()
+        expect_refusal(plumb("train", file, "--resume", path, "--loss", "cross-entropy"),
+                       "began with loss mse")
+
+
 def test_bad_checkpoints_are_one_line_and_exit_2():
     with tempfile.TemporaryDirectory() as folder:
         good, bad = f"{folder}/good", f"{folder}/bad"
