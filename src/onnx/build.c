@@ -419,8 +419,20 @@ static plb_status name_fixed(const plb_onnx_builder *b, char **fixed) {
     return plb_fail(PLB_ENOMEM, "out of memory for names");
 }
 
-static plb_status check_patterns(const char *patterns) {
+static bool matches_any(const Onnx__GraphProto *graph, const char *pattern) {
+    for (size_t i = 0; i < graph->n_initializer; i++)
+        if (matches(pattern, plb_onnx_string(graph->initializer[i]->name))) return true;
+    for (size_t i = 0; i < graph->n_sparse_initializer; i++) {
+        const Onnx__TensorProto *values = graph->sparse_initializer[i]->values;
+        if (values && matches(pattern, plb_onnx_string(values->name))) return true;
+    }
+    return false;
+}
+
+// A pattern without a weight is a slip of the pen: what it means would be trained, or not, unsaid.
+static plb_status check_patterns(const Onnx__GraphProto *graph, const char *patterns) {
     while (patterns && *patterns) {
+        char one[PATTERN_BYTES];
         size_t length = strcspn(patterns, ",");
         if (length >= PATTERN_BYTES) {
             return plb_fail(PLB_EINVAL,
@@ -428,6 +440,9 @@ static plb_status check_patterns(const char *patterns) {
                             "found %zu",
                             patterns, PATTERN_BYTES - 1, length);
         }
+        snprintf(one, sizeof one, "%.*s", (int)length, patterns);
+        if (length && !matches_any(graph, one))
+            return plb_fail(PLB_EINVAL, "names of weights: \"%s\" is the name of none", one);
         patterns += length + (patterns[length] == ',');
     }
     return PLB_OK;
@@ -450,8 +465,8 @@ plb_status plb_onnx_build(const plb_onnx *file, const plb_onnx_options *options,
     if (!b.functions || !evaluator || !b.fixed || !b.input) {
         status = plb_fail(PLB_ENOMEM, "out of memory for a model");
     }
-    if (!status) status = check_patterns(b.options->only);
-    if (!status) status = check_patterns(b.options->freeze);
+    if (!status) status = check_patterns(file->graph, b.options->only);
+    if (!status) status = check_patterns(file->graph, b.options->freeze);
     if (!status) status = build(&b, graph, evaluator);
     if (!status) status = name_fixed(&b, fixed);
     plb_evaluator_free(evaluator);

@@ -348,6 +348,10 @@ def test_refused(folder):
     words = ["--data", "digits", "--limit", 4]
     refused("do not fit [-1, 3, 6, 6]", path, "--data", "shapes", "--limit", 4)
     refused("--loss is for ONNX files, and lenet5 is none", "lenet5", "--loss", "nll")
+    lenet = pathlib.Path(folder, "lenet.onnx")
+    plumb("export-onnx", "lenet5", "--batch", 4, "-o", lenet)
+    for flag in ("--only", "--freeze"):  # one that means nothing is not passed over
+        refused('"fc1.weigth" is the name of none', lenet, *words, flag, "conv*,fc1.weigth")
     cycle = pathlib.Path(folder, "cycle.onnx")
     cycle.write_bytes(pathlib.Path("fuzz/corpus/onnx/cycle").read_bytes())
     refused("cycle.onnx", cycle, *words)
