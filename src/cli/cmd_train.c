@@ -221,6 +221,9 @@ static plb_status set_options(session *s, const char *model) {
     o->loader_threads = spare > 1 ? spare : 1;
     PLB_TRY(plb_cli_check_writable("save", f->save));
     PLB_TRY(plb_cli_check_writable("checkpoint", f->checkpoint));
+    if (f->save && f->checkpoint && strcmp(f->save, f->checkpoint) == 0)
+        return plb_fail(PLB_EINVAL, "--save: expected another file than --checkpoint, found %s",
+                        f->save); // which the weights alone would replace
     return s->resume ? plb_checkpoint_check(s->resume, o) : PLB_OK;
 }
 

@@ -294,6 +294,8 @@ def test_bad_usage_is_one_line_and_exit_2():
     expect_refusal(plumb(*SMALL, "--optimizer", "adam", "--momentum", 0.9), "adam has none")
     expect_refusal(plumb(*SMALL, "--batch", 10**9), "--batch")
     with tempfile.TemporaryDirectory() as folder:
+        expect_refusal(plumb(*SMALL, "--save", f"{folder}/x", "--checkpoint", f"{folder}/x"),
+                       "--save: expected another file than --checkpoint")
         for flag in ("--save", "--checkpoint"):  # not once all is trained
             expect_refusal(plumb(*SMALL, flag, folder), f"{flag}: {folder}: expected a file")
         write_idx(pathlib.Path(folder, "mnist"), 8)
