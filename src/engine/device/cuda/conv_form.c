@@ -94,10 +94,18 @@ plb_status plb_conv_graph_build(const plb_conv_spec *s, char form, cudnnHandle_t
     return plb_cudnn_graph_finish(graph, handle);
 }
 
+// Version 9.14 reads a residual of 9 channels and one pixel from wrong places, in engines that it
+// itself proposes: it gets none whose pixels do not begin on whole vectors, and none of one pixel.
+static bool residual_is_safe(const plb_conv_spec *s) {
+    const int64_t *out = s->shape.out, pixels = out[0] * out[1] * out[2];
+    return pixels > 1 && s->shape.k * (int64_t)plb_dtype_size(s->dtype) % 16 == 0;
+}
+
 bool plb_conv_form_applies(const plb_conv_spec *s, char form) {
     bool act = s->epilogue.activation != PLB_ACT_NONE, narrow = s->dtype != PLB_F32;
     if (form == 'u') return true;
     if (s->dtype == PLB_F64 || !(s->bias || s->residual || act)) return false;
+    if (s->residual && !residual_is_safe(s)) return false;
     if (form == 'b') return s->bias && (narrow || s->residual);
     if (form == 'c') return s->bias && narrow && s->residual;
     return true;
