@@ -92,16 +92,21 @@ static void place_batch(training *t, const plb_batch *batch) {
             memcpy(x + i * row + c * plane, batch->x + i * plane, plane * sizeof(float));
 }
 
+// What is no finite number is told as null: a training that diverged has no loss, not one of 0.
+static double number_of(const json_t *answer, const char *key) {
+    const json_t *value = json_object_get(answer, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
 static plb_status stream_batch(training *t, const plb_batch *batch, bool train, pass *sum) {
     json_t *answer = NULL;
     place_batch(t, batch);
     json_t *request =
         json_pack("{s:s,s:i,s:I}", "type", "batch", "slot", 0, "rows", (json_int_t)batch->size);
     PLB_TRY(plb_client_ask(&t->s->client, request, BATCH_LIMIT_S, "done", &answer));
-    double loss = json_number_value(json_object_get(answer, "loss"));
-    const json_t *correct = json_object_get(answer, "correct");
+    double loss = number_of(answer, "loss");
     sum->ns += json_integer_value(json_object_get(answer, "ns"));
-    sum->correct += json_number_value(correct);
+    sum->correct += number_of(answer, "correct");
     sum->loss += loss;
     sum->rows += (double)batch->size;
     json_decref(answer);

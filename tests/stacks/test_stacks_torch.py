@@ -114,6 +114,11 @@ def test_epoch(folder):
         losses = [worker.ask("batch", slot=0, rows=8)["loss"] for _ in range(30)]
         worker.ask("epoch_end")
         assert losses[-1] < losses[0], losses
+        # Of what diverged the answer is JSON still, which knows no NaN.
+        problem.load(worker, optimizer={"name": "sgd", "lr": 1e38})
+        worker.ask("epoch", train=True, count=3)
+        losses = [worker.ask("batch", slot=0, rows=8)["loss"] for _ in range(3)]
+        assert losses[0] > 0 and losses[-1] is None, losses
     finally:
         worker.kill()
 

@@ -143,6 +143,19 @@ def test_every_stack_trains_alike():
             assert words in page, words
 
 
+def test_a_training_that_diverges_has_no_loss():
+    with tempfile.TemporaryDirectory() as folder:
+        found = items(study(folder, "--only", "train", "--json", "--set",
+                            "parts.train.stacks=plumb-plan;parts.train.seeds=1;"
+                            "parts.train.lr=1e38"))
+        assert outcomes(found) == ["ok"], found
+        trained = results(folder, "train")["plumb-plan", 1]
+        before, *after = trained["epochs"]
+        assert before["test_loss"] > 2, before
+        assert all(epoch["test_loss"] is None for epoch in after), after
+        assert None in trained["steps"] and 0 not in trained["steps"], trained["steps"]
+
+
 def test_what_does_not_fit_is_left_out_and_resumed():
     with tempfile.TemporaryDirectory() as folder:
         words = ["--json", "--set", "parts.train.stacks=plumb-plan;parts.train.seeds=1"]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The worker around a stack: answers requests until the caller goes."""
 import errno
+import math
 import os
 import sys
 import time
@@ -168,7 +169,9 @@ class Worker:
         slot = take_count(request, "slot", 0, self.case.slots - 1)
         rows = take_count(request, "rows", 1, self.case.batch, self.case.batch)
         spent_ns, loss, correct = self.epoch_step(slot, rows)
-        return {"type": "done", "ns": spent_ns, "loss": loss, "correct": correct}
+        # JSON has no word for what a training that diverged gives.
+        return {"type": "done", "ns": spent_ns, "loss": loss if math.isfinite(loss) else None,
+                "correct": correct}
 
     def epoch_end(self, _request):
         if self.epoch_step is None:
