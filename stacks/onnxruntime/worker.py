@@ -43,6 +43,8 @@ class OrtSession(Session):
         try:
             self.session = self.open(path)
         except Exception as error:
+            if OnnxRuntime().is_out_of_memory(error):
+                raise
             if case.file:
                 self.session = self.open_rewritten(error)
             elif "NOT_IMPLEMENTED" in str(error) or "NotImplemented" in type(error).__name__:
@@ -179,6 +181,8 @@ class OrtSession(Session):
 
 class OnnxRuntime(Stack):
     name = "onnxruntime"
+    out_of_memory_words = ("Failed to allocate memory", "bad_alloc", "out of memory",
+                           "STATUS_ALLOC_FAILED")
 
     def versions(self):
         return {"onnxruntime": ort.__version__, "python": platform.python_version()}

@@ -150,6 +150,7 @@ class OpenVinoSession(Session):
 
 class OpenVino(Stack):
     name = "openvino"
+    out_of_memory_words = ("Failed to allocate", "bad_alloc")
 
     def __init__(self):
         self.core = ov.Core()

@@ -3,12 +3,15 @@
 """ONNX Runtime and OpenVINO compute what PyTorch in f64 does, on models that plumb writes once;
 they refuse what they may refuse and nothing else."""
 import os
+import resource
 import sys
 import tempfile
 
 import harness
 
 harness.need("torch", "torchvision", "safetensors", "onnx", "onnxruntime", "openvino")
+
+import numpy as np  # noqa: E402
 
 from driver import Worker, WorkerError  # noqa: E402
 
@@ -23,6 +26,11 @@ SHARED = ""  # the folder of exported models that all tests share, as all starts
 def worker_of(stack, _folder, **environment):
     return Worker(harness.python_worker(stack, stack),
                   environment={"PLUMB_CACHE": SHARED, "PLUMB_PROGRAM": PLUMB, **environment})
+
+
+def address_space(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as lines:
+        return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmSize:"))
 
 
 def test_exports_once(folder):
@@ -55,6 +63,29 @@ def test_batches(folder):
             for slot in (0, 1):  # The second one was not named: it is as it was.
                 wrong = harness.error(found["output", slot], problem.expected["output", 1])
                 assert wrong < 1e-5, (stack, slot, wrong)
+        finally:
+            worker.kill()
+
+
+def test_out_of_memory(folder):
+    """Both say by words alone that memory ran out: an outcome of the case, not a crash."""
+    for stack in STACKS:
+        problem = harness.Problem(folder, "mnist_cnn", "infer", 28)
+        worker = worker_of(stack, folder)
+        try:
+            worker.ask("hello", protocol=1)
+            problem.load(worker)
+            batch = 4096  # whose activations are larger than what is left
+            problem.batch, problem.x = batch, [np.zeros((batch, 1, 28, 28), np.float32)] * 2
+            room = address_space(worker.process.pid) + (100 << 20)
+            resource.prlimit(worker.process.pid, resource.RLIMIT_AS, (room, room))
+            try:
+                problem.load(worker)
+                worker.sample(1, batches=[0])
+            except WorkerError as reason:
+                assert reason.answer["code"] == "oom", (stack, reason.answer)
+            else:
+                raise AssertionError(f"{stack}: there was room")
         finally:
             worker.kill()
 
@@ -109,7 +140,8 @@ def test_refusals(folder):
 
 
 TESTS = [(stack, harness.cases_of(stack, worker_of, CASES)) for stack in STACKS] + [
-    ("exports once", test_exports_once), ("batches", test_batches), ("autocast", test_autocast),
+    ("exports once", test_exports_once), ("batches", test_batches),
+    ("out of memory", test_out_of_memory), ("autocast", test_autocast),
     ("refusals", test_refusals)]
 
 if __name__ == "__main__":

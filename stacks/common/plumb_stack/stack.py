@@ -89,8 +89,12 @@ class Stack:
         """A Session. `inputs.array(dtype, shape, offset)` are the batches."""
         raise NotImplementedError
 
+    # What errors of its library say when memory of host or device ran out, where only words do.
+    out_of_memory_words = ()
+
     def is_out_of_memory(self, error):
-        return isinstance(error, MemoryError)
+        return isinstance(error, MemoryError) or any(
+            word in str(error) for word in self.out_of_memory_words)
 
 
 def capabilities(**given):
