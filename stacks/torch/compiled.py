@@ -3,9 +3,12 @@
 
 Shapes are static. Where the compiler would give up and quietly run eager code, it fails instead.
 """
+import collections
+
 import torch
 import torch._dynamo
 import torch._inductor.config
+from torch._dynamo import convert_frame
 from torch._dynamo.utils import calculate_time_spent, counters
 
 from plumb_stack.errors import Refused
@@ -27,6 +30,11 @@ class CompileSession(TorchSession):
         mode = None if settings["mode"] == "default" else settings["mode"]
         return torch.compile(self.model, mode=mode, dynamic=False)
 
+    def nodes(self):
+        """Of parameters: the operators of a pass that is not compiled are not those that run."""
+        where = collections.Counter(str(weight.device) for weight in self.weights())
+        return [{"device": device, "nodes": n} for device, n in where.items()]
+
     def compiled(self):
         seconds = calculate_time_spent().get("total_wall_time", 0)
         return int(seconds * 1e9), counters["stats"]["unique_graphs"]
@@ -40,9 +48,11 @@ class CompileSession(TorchSession):
         if counters["inductor"]["cudagraph_skips"]:
             fallbacks.append(f"{counters['inductor']['cudagraph_skips']} graphs without a CUDA "
                              f"graph")
-        graphs = counters["stats"]["unique_graphs"]
-        return {"graphs": graphs, "breaks": breaks,
-                "recompiles": max(0, graphs - breaks - 1), "fallbacks": fallbacks,
+        # Of every frame the compilations after its first: a break may leave one graph or two, and
+        # is met again in each.
+        again = sum(n - 1 for n in convert_frame.FRAME_COMPILE_COUNTER.values())
+        return {"graphs": counters["stats"]["unique_graphs"], "breaks": breaks,
+                "recompiles": again, "fallbacks": fallbacks,
                 "compile_cache": {"hits": counters["inductor"]["fxgraph_cache_hit"],
                                   "misses": counters["inductor"]["fxgraph_cache_miss"]}}
 

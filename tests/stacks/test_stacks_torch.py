@@ -170,6 +170,31 @@ def test_trace(folder):
         worker.kill()
 
 
+def test_recompiles(_folder):
+    """A frame that is compiled again is counted, whether or not a break stands before all else."""
+    import torch
+    import compiled
+
+    class Broken(torch.nn.Module):
+        def __init__(self, early):
+            super().__init__()
+            self.early, self.inner = early, torch.nn.Linear(4, 4)
+
+        def forward(self, x):
+            x = x if self.early else self.inner(x)
+            torch._dynamo.graph_break()
+            return self.inner(x)
+
+    for early, frames in ((True, 1), (False, 2)):  # that look at the shape
+        torch._dynamo.reset()
+        compiled.counters.clear()
+        run = torch.compile(Broken(early), backend="eager", dynamic=False)
+        for rows, again in ((2, 0), (3, frames), (3, frames), (4, 2 * frames)):
+            run(torch.ones(rows, 4))
+            found = compiled.CompileSession.compilers(None)
+            assert found["recompiles"] == again and found["breaks"], (early, rows, found)
+
+
 def test_precisions(folder):
     """What was asked is what ran, and shows in the error."""
     problem = harness.Problem(folder, "resnet18", "infer", 64)
@@ -371,8 +396,10 @@ TESTS = [("torch-compile", cases_of("torch-compile", COMPILE)),
          ("torch-eager", cases_of("torch-eager", EAGER)),
          ("torch-script", cases_of("torch-script", SCRIPT)),
          ("batches", test_batches), ("training goes on", test_training_goes_on),
-         ("dropout", test_dropout), ("epoch", test_epoch), ("operators", test_operators),
+         ("dropout", test_dropout), ("epoch", test_epoch),
+         ("operators", test_operators),
          ("device", test_device), ("trace", test_trace),
+         ("recompiles", test_recompiles),
          ("precisions", test_precisions), ("refusals", test_refusals),
          ("script files", test_script_files),
          ("wrong messages", test_wrong_messages), ("cancel", test_cancel),
