@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What really ran, asked from PyTorch and not repeated from the request."""
 import collections
-import contextlib
 import os
 import platform
 
@@ -54,9 +53,7 @@ def operators(session):
     if was_training:
         model.eval()
     seen = Operators()
-    mixed = (torch.autocast(session.device.type, dtype=session.autocast) if session.autocast
-             else contextlib.nullcontext())
-    with torch.no_grad(), mixed, seen:
+    with torch.no_grad(), session.mixing(), seen:
         model(session.x[0])
     if was_training:
         model.train()
@@ -108,7 +105,7 @@ def settings(session):
             "cudnn_benchmark": torch.backends.cudnn.benchmark}
 
 
-def layers(model, x, context):
+def layers(model, x):
     """[("layer.NAME", values)] of every module that has parameters, in the order of execution."""
     found, hooks = [], []
 
@@ -122,7 +119,7 @@ def layers(model, x, context):
         if name and next(module.parameters(), None) is not None:
             hooks.append(module.register_forward_hook(note(name)))
     try:
-        with context, torch.no_grad():
+        with torch.no_grad():
             model(x)
     finally:
         for hook in hooks:

@@ -182,6 +182,11 @@ class TorchSession(Session):
             self.called[kind] = [make(slot) for slot in range(self.case.slots)]
         return self.called[kind]
 
+    def mixing(self):
+        """The context of mixed precision, where the case has any."""
+        return (torch.autocast(self.device.type, dtype=self.autocast) if self.autocast
+                else contextlib.nullcontext())
+
     def forward(self):
         """The forward pass as a function, mixed precision included. Autocast is entered anew in
         every iteration: kept open over many it would keep the casts of the weights as well."""
@@ -275,7 +280,8 @@ class TorchSession(Session):
         return named
 
     def trace(self, slot):
-        return evidence.layers(self.model, self.x[slot], self.block())
+        with self.block(), self.mixing():
+            return evidence.layers(self.model, self.x[slot])
 
     def ran(self):
         return evidence.ran(self)

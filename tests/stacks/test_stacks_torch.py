@@ -166,6 +166,11 @@ def test_trace(folder):
         assert names[-1] == "output", names
         fc = next(t for t in answer["tensors"] if t["name"] == "layer.fc")
         assert harness.error(worker.tensor(fc), problem.expected["output", 0]) < 1e-5
+        # Layers are those of the pass that is measured, with what it mixes.
+        problem.load(worker, autocast="bf16")
+        answer = worker.ask("prove", batches=[0], trace=True)
+        named = {t["name"]: worker.tensor(t) for t in answer["tensors"]}
+        assert (named["layer.fc"] == named["output"]).all()
     finally:
         worker.kill()
 
