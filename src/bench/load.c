@@ -168,8 +168,11 @@ plb_status plb_load_send(plb_client *client, const plb_load *load, plb_loaded *o
     }
     PLB_TRY_OUT(
         plb_client_ask(client, make_request(load, settings), load->limit_s, "loaded", &answer));
-    // The worker's own figure may leave something out; ours has the message too.
+    // The worker's own figure may leave something out; ours has the message too. A model that had
+    // to be written as a file for it was not loaded meanwhile.
     out->load_ns = client->answered_ns - client->asked_ns;
+    const int64_t export_ns = known_ns(answer, "export_ns");
+    if (export_ns > 0 && export_ns < out->load_ns) out->load_ns -= export_ns;
     out->compile_ns = known_ns(answer, "compile_ns");
 out:
     json_decref(settings);

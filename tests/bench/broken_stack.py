@@ -12,6 +12,8 @@ import time
 
 from cheat_stack import Cheat
 
+EXPORT_S = 1.0
+
 
 class Broken(Cheat):
     way = None
@@ -38,6 +40,9 @@ class Broken(Cheat):
         if self.way == "exception":
             return {"type": "error", "id": request["id"], "code": "internal",
                     "reason": "KeyError: 'x'"}
+        if self.way == "exports": # as a stack does whose models are files
+            time.sleep(EXPORT_S)
+            return dict(super().load(request), export_ns=int(EXPORT_S * 1e9))
         return super().load(request)
 
     def sample(self, request):

@@ -37,6 +37,7 @@ WAYS = {
     "shape": ("protocol", "tensor"),
     "types": ("protocol", "samples"),
     "noise": ("ok", None),
+    "exports": ("ok", None),
 }
 # What is no worker at all, and one of ours: the suite goes on.
 OTHERS = {"bad-json": ("crash", "stack.json"), "no-program": ("crash", "No such file"),
@@ -74,6 +75,8 @@ def judge(name, case):
     yield (case["outcome"] == outcome and (not words or words in reason),
            f"{name}: {case['outcome']}, {case['reason']}")
     yield ((case["median_ms"] is not None) == (outcome == "ok"), f"{name}: has a time")
+    if name == "exports":  # writing the model as a file is not loading it
+        yield case["load_ms"] < 500, f"{name}: loads in {case['load_ms']} ms"
 
 
 def test_ways():
