@@ -417,14 +417,18 @@ torch::Tensor Session::loss_of(const torch::Tensor &output, const torch::Tensor 
                                : torch::cross_entropy_loss(output, labels);
 }
 
-Outcome Session::step(const torch::Tensor &batch, const torch::Tensor &labels) {
+// The loss is part of what is mixed: logits of 16 bits alone would leave it three digits.
+Outcome Session::judge(const torch::Tensor &batch, const torch::Tensor &labels) const {
+    const Mixed mixed(c, device);
     Outcome out;
+    out.output = model->forward(batch);
+    out.loss = loss_of(out.output, labels);
+    return out;
+}
+
+Outcome Session::step(const torch::Tensor &batch, const torch::Tensor &labels) {
     optimizer->zero_grad();
-    {
-        const Mixed mixed(c, device);
-        out.output = model->forward(batch);
-        out.loss = loss_of(out.output, labels);
-    }
+    Outcome out = judge(batch, labels);
     out.loss.backward();
     optimizer->step();
     return out;
@@ -476,8 +480,7 @@ Session::Streamed Session::stream(int64_t slot, int64_t rows, bool train) {
         out = step(batch, labels);
     } else {
         torch::NoGradGuard guard;
-        out.output = forward(batch);
-        out.loss = loss_of(out.output, labels);
+        out = judge(batch, labels);
     }
     const double loss = out.loss.item<double>() * static_cast<double>(rows); // waits
     const int64_t spent = now_ns() - begin;

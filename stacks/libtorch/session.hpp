@@ -77,6 +77,7 @@ class Session {
     torch::Tensor given_batch(const Case::Input &input, int64_t slot) const;
     torch::Tensor forward(const torch::Tensor &x);
     torch::Tensor loss_of(const torch::Tensor &output, const torch::Tensor &labels) const;
+    Outcome judge(const torch::Tensor &x, const torch::Tensor &y) const;
     Outcome step(const torch::Tensor &x, const torch::Tensor &y);
     std::vector<torch::Tensor> parameters() const;
 

@@ -333,8 +333,9 @@ class TorchSession(Session):
         """(loss, logits) of a staged batch."""
         if train:
             return self.step()(x, y)
-        with torch.no_grad():
-            return models.loss_of(self.case.model, self.forward()(x), y)
+        with torch.no_grad(), self.mixing():
+            # The loss too: logits of 16 bits alone would leave it three digits.
+            return models.loss_of(self.case.model, self.run(x), y)
 
     def profile_begin(self, host_only=False):
         kinds = [torch.profiler.ProfilerActivity.CPU]

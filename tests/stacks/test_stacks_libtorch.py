@@ -107,6 +107,7 @@ TESTS = [("libtorch", harness.cases_of("libtorch", worker_of, CASES)), ("wide", 
          ("refusals", test_refusals)] + [
     (name, same_as_torch(test)) for name, test in (
         ("batches", torch_tests.test_batches), ("epoch", torch_tests.test_epoch),
+        ("mixed epoch", torch_tests.test_mixed_epoch),
         ("dropout", torch_tests.test_dropout),
         ("training goes on", torch_tests.test_training_goes_on),
         ("wrong messages", torch_tests.test_wrong_messages), ("cancel", torch_tests.test_cancel),

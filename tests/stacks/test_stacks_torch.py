@@ -90,6 +90,15 @@ def test_dropout(folder):
         worker.kill()
 
 
+def evaluated(problem, slot):
+    """The sum of the loss over a batch, in f64."""
+    import torch
+    import models
+    out = problem.made().eval()(torch.from_numpy(problem.x[slot]).double())
+    labels = torch.from_numpy(problem.y[slot])
+    return models.criterion(problem.model)(out, labels, reduction="sum").item()
+
+
 def test_epoch(folder):
     """Streamed batches train, a smaller last one too, and are counted by row."""
     import torch
@@ -119,6 +128,22 @@ def test_epoch(folder):
         worker.ask("epoch", train=True, count=3)
         losses = [worker.ask("batch", slot=0, rows=8)["loss"] for _ in range(3)]
         assert losses[0] > 0 and losses[-1] is None, losses
+    finally:
+        worker.kill()
+
+
+def test_mixed_epoch(folder):
+    """Outputs of 16 bits have three digits each; the mean of their losses has more."""
+    problem = harness.Problem(folder, "mnist_cnn", "train", 28)
+    worker = worker_of("torch-eager", folder)
+    try:
+        worker.ask("hello", protocol=1)
+        problem.load(worker, autocast="bf16")
+        worker.ask("epoch", train=False, count=2)
+        losses = [worker.ask("batch", slot=slot, rows=8)["loss"] for slot in (0, 1)]
+        worker.ask("epoch_end")
+        assert harness.error(losses[0], evaluated(problem, 0)) < 2e-3, losses
+        assert harness.error(losses[1], evaluated(problem, 1)) < 2e-3, losses
     finally:
         worker.kill()
 
@@ -402,6 +427,7 @@ TESTS = [("torch-compile", cases_of("torch-compile", COMPILE)),
          ("torch-script", cases_of("torch-script", SCRIPT)),
          ("batches", test_batches), ("training goes on", test_training_goes_on),
          ("dropout", test_dropout), ("epoch", test_epoch),
+         ("mixed epoch", test_mixed_epoch),
          ("operators", test_operators),
          ("device", test_device), ("trace", test_trace),
          ("recompiles", test_recompiles),
