@@ -222,7 +222,10 @@ std::string one_line(const std::string &text) {
             out += ' ';
     }
     while (!out.empty() && out.back() == ' ') out.pop_back();
-    return out.size() <= LIMIT ? out : out.substr(0, LIMIT);
+    size_t end = std::min(out.size(), LIMIT);
+    // Half a character is no UTF-8, and the answer no JSON.
+    while (end < out.size() && end && (out[end] & 0xc0) == 0x80) end--;
+    return out.substr(0, end);
 }
 
 } // namespace plumb

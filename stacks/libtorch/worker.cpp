@@ -273,8 +273,15 @@ class Worker {
     void put(const std::string &name, const torch::Tensor &tensor, int64_t batch,
              JsonList &tensors) {
         static const std::map<torch::ScalarType, const char *> names = {
-            {torch::kFloat, "f32"}, {torch::kDouble, "f64"}, {torch::kHalf, "f16"}};
+            {torch::kFloat, "f32"}, {torch::kDouble, "f64"}, {torch::kHalf, "f16"},
+            {torch::kLong, "i64"},  {torch::kInt, "i32"},    {torch::kShort, "i16"},
+            {torch::kChar, "i8"},   {torch::kByte, "u8"},    {torch::kBool, "bool"}};
         const auto dense = on_host(tensor);
+        const auto dtype = names.find(dense.scalar_type());
+        if (dtype == names.end()) {
+            throw refused("dtype", name + ": " + torch::toString(dense.scalar_type()) +
+                                       ": the protocol has no such type");
+        }
         const auto size = static_cast<int64_t>(dense.nbytes());
         int64_t offset;
         std::memcpy(outputs.place(size, offset), dense.data_ptr(), static_cast<size_t>(size));
@@ -282,7 +289,7 @@ class Worker {
         for (const int64_t extent : dense.sizes()) shape.push_back(extent);
         tensors.push_back(JsonObject{{"name", name},
                                      {"batch", batch},
-                                     {"dtype", names.at(dense.scalar_type())},
+                                     {"dtype", dtype->second},
                                      {"shape", shape},
                                      {"offset", offset}});
     }

@@ -8,13 +8,14 @@ import os
 import pathlib
 import subprocess
 import sys
+import warnings
 
 import harness
 
 harness.need("torch", "torchvision", "safetensors")
 
 import test_stacks_torch as torch_tests  # noqa: E402
-from driver import Worker  # noqa: E402
+from driver import Worker, WorkerError  # noqa: E402
 
 SOURCES = harness.STACKS / "libtorch"
 FULL = os.environ.get("PLB_TEST_FULL")
@@ -87,6 +88,35 @@ def test_refusals(folder):
         harness.refused(worker, "export", lambda: infer.load(worker, model="no_such_net"))
         train.load(worker)
         harness.check_proof(worker, train)
+        try:  # What is cut to a line of 600 bytes is whole characters still, or it were no JSON.
+            infer.load(worker, weights="/" + "é" * 400)
+        except WorkerError as reason:
+            assert reason.answer["code"] == "invalid", reason
+        else:
+            raise AssertionError("no such file")
+    finally:
+        worker.kill()
+
+
+def test_integer_outputs(folder):
+    """A file may return classes and not logits."""
+    import numpy as np
+    import torch
+
+    class Largest(torch.nn.Module):
+        def forward(self, x):
+            return x.flatten(1).argmax(1)
+    path = os.path.join(folder, "largest.pt")
+    warnings.simplefilter("ignore")  # That TorchScript is an old way.
+    torch.jit.save(torch.jit.script(Largest()), path)
+    problem = harness.Problem(folder, "mnist_cnn", "infer", 28)
+    worker = worker_of("libtorch", folder)
+    try:
+        worker.ask("hello", protocol=1)
+        problem.load(worker, file=path, weights=path)
+        found = worker.tensors(worker.ask("prove", batches=[0, 1]))
+        for i, x in enumerate(problem.x):
+            assert (found["output.0", i] == np.argmax(x.reshape(len(x), -1), 1)).all()
     finally:
         worker.kill()
 
@@ -104,7 +134,8 @@ def same_as_torch(test):
 
 
 TESTS = [("libtorch", harness.cases_of("libtorch", worker_of, CASES)), ("wide", test_wide),
-         ("refusals", test_refusals)] + [
+         ("refusals", test_refusals),
+         ("integer outputs", test_integer_outputs)] + [
     (name, same_as_torch(test)) for name, test in (
         ("batches", torch_tests.test_batches), ("epoch", torch_tests.test_epoch),
         ("mixed epoch", torch_tests.test_mixed_epoch),
