@@ -286,6 +286,8 @@ void Session::read_weights() {
         throw invalid(c.weights + ": more tensors than " + c.model + " has");
 }
 
+static constexpr int EXPORT_FOUND_DISK_FULL = 3;
+
 // The path that the exporter of a Python with torch prints; see plumb_stack/exports.py.
 static std::string run_exporter(const Json &wanted) {
     std::string text;
@@ -311,6 +313,9 @@ static std::string run_exporter(const Json &wanted) {
     if (child > 0) waitpid(child, &status, 0);
     while (!said.empty() && said.back() == '\n') said.pop_back();
     const auto last = said.substr(said.rfind('\n') == said.npos ? 0 : said.rfind('\n') + 1);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == EXPORT_FOUND_DISK_FULL) {
+        throw RequestError("full", last);
+    }
     if (status != 0) {
         throw refused("export", last.empty() ? PLUMB_PYTHON " could not export the model" : last);
     }

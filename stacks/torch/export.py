@@ -7,6 +7,7 @@ frozen):
 Evaluation mode, f32. A failure is one line on standard error that begins with "export: ", and
 status 1.
 """
+import io
 import json
 import pathlib
 import sys
@@ -34,7 +35,12 @@ def export(wanted):
     model.eval()
     x = torch.zeros(wanted["batch"], wanted["channels"], wanted["size"], wanted["size"])
     with torch.no_grad():
-        torch.jit.save(torch.jit.trace(model, x, check_trace=False), wanted["path"])
+        traced = torch.jit.trace(model, x, check_trace=False)
+    # By way of memory: PyTorch's own writer aborts the process where the disk is full.
+    saved = io.BytesIO()
+    torch.jit.save(traced, saved)
+    with open(wanted["path"], "wb") as file:
+        file.write(saved.getbuffer())
 
 
 if __name__ == "__main__":

@@ -98,6 +98,27 @@ def test_refusals(folder):
         worker.kill()
 
 
+def test_full_disk(folder):
+    """What the exporter says of a full disk ends the run; it is no refusal of the model."""
+    python = pathlib.Path(folder, "python")
+    python.write_text("#!/bin/sh\n[ \"$1\" = -c ] && echo 2.0 && exit\n"
+                      "echo 'export: OSError: [Errno 28] No space left on device' >&2\nexit 1\n",
+                      encoding="ascii")
+    python.chmod(0o755)
+    problem = harness.Problem(folder, "lenet5", "infer", 28)
+    worker = Worker([built()], environment={"PLUMB_CACHE": folder,
+                                            "PLUMB_TORCH_PYTHON": str(python)})
+    try:
+        worker.ask("hello", protocol=1)
+        problem.load(worker)
+    except WorkerError as reason:
+        assert reason.answer["code"] == "full", reason.answer
+    else:
+        raise AssertionError("the model was exported")
+    finally:
+        worker.kill()
+
+
 def test_integer_outputs(folder):
     """A file may return classes and not logits."""
     import numpy as np
@@ -134,7 +155,7 @@ def same_as_torch(test):
 
 
 TESTS = [("libtorch", harness.cases_of("libtorch", worker_of, CASES)), ("wide", test_wide),
-         ("refusals", test_refusals),
+         ("refusals", test_refusals), ("full disk", test_full_disk),
          ("integer outputs", test_integer_outputs)] + [
     (name, same_as_torch(test)) for name, test in (
         ("batches", torch_tests.test_batches), ("epoch", torch_tests.test_epoch),

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's stacks compute what PyTorch in f64 does, say what ran, refuse only what they may, and
 answer wrong messages with an error. PLB_TEST_FULL=1: also what takes minutes to compile."""
+import errno
 import os
 import sys
 import warnings
@@ -364,6 +365,21 @@ def bad_loads(problem):
             {"weights": broken}, {"weights": "/no/such/file"}]
 
 
+def test_full_disk(folder):
+    """A disk that is full is everybody's trouble, and no refusal of the model."""
+    from plumb_stack import exports
+    from plumb_stack.errors import DiskFull
+    problem = harness.Problem(folder, "mnist_cnn", "infer", 28)
+    try:
+        exports.export({"format": "script", "model": "mnist_cnn", "weights": problem.weights,
+                        "batch": 2, "size": 28, "classes": 10, "channels": 1,
+                        "path": "/dev/full"})
+    except DiskFull as full:
+        assert os.strerror(errno.ENOSPC) in str(full), full
+    else:
+        raise AssertionError("/dev/full had room")
+
+
 def test_wrong_messages(folder):
     problem = harness.Problem(folder, "mnist_cnn", "train", 28)
     worker = worker_of("torch-eager", folder)
@@ -433,6 +449,7 @@ TESTS = [("torch-compile", cases_of("torch-compile", COMPILE)),
          ("recompiles", test_recompiles),
          ("precisions", test_precisions), ("refusals", test_refusals),
          ("script files", test_script_files),
+         ("full disk", test_full_disk),
          ("wrong messages", test_wrong_messages), ("cancel", test_cancel),
          ("end of stream", test_end_of_stream)]
 
