@@ -353,6 +353,8 @@ static plb_status close_member(const plb_runner *r, plb_member *m) {
     json_t *ran = NULL;
     plb_process_pause(&m->client.process, false);
     if (!r->b->options.verify) PLB_TRY(check_limits(r, m));
+    // Before it is asked what ran: a worker may run something more to tell that.
+    if (r->start > 0) PLB_TRY(plb_member_ask_memory(r, m));
     if (r->g->facts.training && !r->b->options.verify) {
         PLB_TRY(plb_proof_moved(&m->client, &m->load, &r->g->reference, &m->c->proof));
         if (m->c->proof.reason[0]) {
@@ -365,7 +367,6 @@ static plb_status close_member(const plb_runner *r, plb_member *m) {
     m->c->ran = ran ? json_dumps(ran, JSON_COMPACT) : NULL;
     json_decref(ran);
     PLB_TRY(status);
-    if (r->start > 0) PLB_TRY(plb_member_ask_memory(r, m));
     snprintf(m->c->stop, sizeof m->c->stop, "%s", plb_stop_name(m->stop));
     m->c->starts = r->start + 1;
     PLB_TRY(end_start(r, m));

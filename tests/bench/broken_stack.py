@@ -17,7 +17,7 @@ EXPORT_S = 1.0
 
 class Broken(Cheat):
     way = None
-    quiet = False
+    quiet = looked = False
 
     def hello(self, request):
         if self.way == "slow-hello":
@@ -51,6 +51,16 @@ class Broken(Cheat):
         answer = self.ask(request)
         if request["n"] > 1:
             answer = getattr(self, "bad_" + self.way.replace("-", "_"), lambda a: a)(answer)
+        return answer
+
+    def ran(self, request):
+        self.looked = True
+        return self.ask(request)
+
+    def memory(self, request): # that is larger once it was looked what ran
+        answer = self.ask(request)
+        if self.way == "looks-back" and self.looked:
+            answer["peak_rss_bytes"] = 1 << 50
         return answer
 
     # ---- before the answer

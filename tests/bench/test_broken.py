@@ -104,6 +104,17 @@ def stored(place):
     return sqlite3.connect(os.path.join(place.path, "data", "plumb", "plumb.db"))
 
 
+def test_memory():
+    """Of every start it is what the measured work took, not what telling of it took besides."""
+    place = Place()
+    place.add_script("broken_stack.py", "looks-back")
+    status, _, err = place.run("bench", "mnist_cnn", "--stack", "looks-back", *COMMON, "--starts",
+                               "2")
+    check(status == 0, f"exit status {status}: {err[-2000:]}")
+    peaks = [row[0] for row in stored(place).execute("select peak_rss_bytes from start")]
+    check(len(peaks) == 2 and all(0 < peak < 1 << 40 for peak in peaks), f"peaks {peaks}")
+
+
 def test_kill(how):
     """kill -9 of plumb in the middle of sampling; then --resume finishes."""
     place = Place()
@@ -263,6 +274,7 @@ def main():
     test_json()
     test_busy()
     test_ways()
+    test_memory()
     test_kill(signal.SIGKILL)
     test_kill(signal.SIGINT)
     test_full_disk()
