@@ -86,6 +86,21 @@ static plb_status check_command(list *l, plb_stack_entry *e, const json_t *comma
     return PLB_OK;
 }
 
+// What `plumb bench` reads: a stranger goes by the name in its file, whatever its folder is called.
+static plb_status check_head(list *l, plb_stack_entry *e, const json_t *root, bool stranger) {
+    const char *name = json_string_value(json_object_get(root, "name"));
+    const json_t *protocol = json_object_get(root, "protocol");
+    if (!name || !*name) {
+        e->wrong = "stack.json, name: expected a text";
+    } else if (!json_is_integer(protocol) || json_integer_value(protocol) != 1) {
+        e->wrong = "stack.json, protocol: expected 1";
+    } else if (stranger) {
+        e->name = plb_arena_strdup(l->arena, name);
+        if (!e->name) return no_memory();
+    }
+    return PLB_OK;
+}
+
 static plb_status read_manifest(list *l, plb_stack_entry *e, const plb_stack_family *family) {
     json_error_t error;
     const char *path = plb_arena_printf(l->arena, "%s/stack.json", e->folder);
@@ -100,6 +115,7 @@ static plb_status read_manifest(list *l, plb_stack_entry *e, const plb_stack_fam
     if (python) e->python = plb_arena_strdup(l->arena, python);
     if (python && !e->python) PLB_TRY_OUT(no_memory());
     PLB_TRY_OUT(check_command(l, e, json_object_get(root, "command")));
+    if (!e->wrong) PLB_TRY_OUT(check_head(l, e, root, !family));
     if (!e->wrong && e->python && family) PLB_TRY_OUT(look_into_family(l, e, family));
 out:
     json_decref(root);

@@ -241,13 +241,19 @@ def test_strangers(place):
     other = place.folder / "others"
     for name, text in (("fast", '{"protocol":1,"name":"fast","command":["/bin/cat"]}'),
                        ("slow", "{"), ("gone", '{"command":["/no/such/program"]}'),
-                       ("empty", "{}")):
+                       ("empty", "{}"), ("nameless", '{"protocol":1,"command":["/bin/cat"]}'),
+                       ("newer", '{"protocol":2,"name":"newer","command":["/bin/cat"]}'),
+                       ("folder", '{"protocol":1,"name":"other","command":["/bin/cat"]}')):
         (other / name).mkdir(parents=True)
         (other / name / "stack.json").write_text(text)
     place.env["PLUMB_STACKS"] = f"/nowhere:{other}"
     states = place.states()
     assert states["fast"]["state"] == "ready" and states["fast"]["family"] is None, states["fast"]
-    assert {states[n]["state"] for n in ("slow", "gone", "empty")} == {"broken"}
+    wrong = ("slow", "gone", "empty", "nameless", "newer")
+    assert {states[n]["state"] for n in wrong} == {"broken"}, states
+    assert "protocol" in states["newer"]["reason"] and "name" in states["nameless"]["reason"]
+    # As `plumb bench` knows it.
+    assert states["other"]["state"] == "ready" and "folder" not in states, states
     assert "line 1" in states["slow"]["reason"] and "is gone" in states["gone"]["reason"]
 
 
