@@ -54,7 +54,7 @@ plb_status plb_worker_ran(plb_worker_session *s, const json_t *request) {
     plb_json_begin_array(reply, "fallbacks");
     plb_json_end(reply);
     plb_json_begin_object(reply, "settings");
-    if (s->kind->level == PLB_LEVEL_PLAN && !s->kind->f64) {
+    if (s->kind->level != PLB_LEVEL_INTERP && !s->kind->f64) { // those that `hello` lists
         plb_json_bool(reply, "no_winograd", job->plan_options.no_winograd);
         plb_json_bool(reply, "no_fusion", job->plan_options.no_fusion);
         plb_json_bool(reply, "no_tuning", job->plan_options.no_tuning);
