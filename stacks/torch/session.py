@@ -15,7 +15,7 @@ from safetensors import safe_open
 
 import evidence
 import models
-from plumb_stack.errors import Invalid, Refused
+from plumb_stack.errors import Invalid, Refused, one_line
 from plumb_stack.stack import Session, Stack, capabilities
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16,
@@ -52,10 +52,17 @@ def configure(case):
 
 
 def make_optimizer(parameters, case):
-    """The protocol's object has PyTorch's names and defaults."""
-    given = case.optimizer
-    name = given.get("name", "sgd")
+    """The protocol's object has PyTorch's names and defaults; null is a member that is missing."""
+    given = {key: value for key, value in case.optimizer.items() if value is not None}
     options = {"fused": True} if case.settings["fused_optimizer"] else {}
+    try:
+        return named_optimizer(parameters, case, given, options)
+    except (TypeError, ValueError) as error:  # PyTorch's own, of what it was given
+        raise Invalid(f"load: \"optimizer\": {one_line(error)}") from error
+
+
+def named_optimizer(parameters, case, given, options):
+    name = given.get("name", "sgd")
     if name == "sgd":
         known = ("lr", "momentum", "weight_decay", "dampening", "nesterov")
         options |= {"lr": 0.01, **{key: given[key] for key in known if key in given}}

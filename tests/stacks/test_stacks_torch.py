@@ -398,7 +398,9 @@ def test_wrong_messages(folder):
             else:
                 raise AssertionError(f"taken: {changed}")
             assert worker.ask("memory")["rss_bytes"] > 0
-        problem.load(worker)
+        # Null is what is missing, in the optimizer too.
+        problem.load(worker, optimizer={"name": "sgd", "lr": 0.01, "momentum": 0.9,
+                                        "weight_decay": None, "nesterov": None})
         harness.check_proof(worker, problem)
         assert worker.close() == 0
     finally:
