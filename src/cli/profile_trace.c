@@ -166,43 +166,77 @@ static plb_status put_rests(writer *w) {
     return PLB_OK;
 }
 
-static plb_status put_file(writer *w, const char *path) {
+typedef plb_status (*record_reader)(writer *w, const plb_trace_record *record);
+
+static plb_status each_record(writer *w, const char *path, record_reader read) {
     plb_file_map map = {0};
+    plb_status status = PLB_OK;
     PLB_TRY(plb_file_map_open(path, &map));
-    plb_status status = put_names(w);
-    if (!status) status = put_rests(w);
     size_t count = map.size_bytes / sizeof(plb_trace_record); // half a record at the end is cut off
     for (size_t i = 0; i < count && !status; i++) {
         plb_trace_record record;
         memcpy(&record, map.bytes + i * sizeof record, sizeof record);
-        status = put_record(w, &record);
+        status = read(w, &record);
     }
     plb_file_map_close(&map);
     return status;
 }
 
 // A trace lies beside the spool of its process: one that became another program has two of each.
+// False where there is none.
+static bool find_trace(const char *spool, char path[PATH_MAX]) {
+    const int stem = (int)(strlen(spool) - strlen(".spool"));
+    const int n = snprintf(path, PATH_MAX, "%.*s.trace", stem, spool);
+    return n > 0 && n < PATH_MAX && plb_file_exists(path);
+}
+
 static plb_status put_processes(writer *w, const plb_profile *profile) {
     for (int p = 0; p < profile->processes; p++) {
         char path[PATH_MAX];
-        const char *spool = profile->file[p];
-        const int stem = (int)(strlen(spool) - strlen(".spool"));
-        const int n = snprintf(path, sizeof path, "%.*s.trace", stem, spool);
-        if (n < 0 || n >= PATH_MAX || !plb_file_exists(path)) continue;
+        if (!find_trace(profile->file[p], path)) continue;
         w->spool = profile->process[p];
-        if (!w->zero_ns) w->zero_ns = w->spool->begin_cupti_ns;
-        PLB_TRY(put_file(w, path));
+        PLB_TRY(put_names(w));
+        PLB_TRY(put_rests(w));
+        PLB_TRY(each_record(w, path, put_record));
+    }
+    return PLB_OK;
+}
+
+// When a look at the cards was, on the clock of a process's records.
+static int64_t look_ns(const plb_spool *s, const plb_command_sample *look) {
+    return (int64_t)((uint64_t)look->at_ns - (uint64_t)s->begin_ns + (uint64_t)s->begin_cupti_ns);
+}
+
+static plb_status note_begin(writer *w, const plb_trace_record *record) {
+    if (record->start_ns < w->zero_ns) w->zero_ns = record->start_ns;
+    return PLB_OK;
+}
+
+// To the earliest moment that is told of: what is negative, Perfetto drops. Cards are looked at
+// before a program uses any.
+static plb_status set_zero(writer *w, const plb_profile *profile, const plb_command_result *run) {
+    const plb_spool *s = profile->processes ? profile->process[0] : NULL;
+    w->zero_ns = s ? s->begin_cupti_ns : 0;
+    for (int p = 0; p < profile->processes; p++) {
+        const int64_t begin_ns = profile->process[p]->begin_cupti_ns;
+        char path[PATH_MAX];
+        if (begin_ns < w->zero_ns) w->zero_ns = begin_ns;
+        if (find_trace(profile->file[p], path)) PLB_TRY(each_record(w, path, note_begin));
+    }
+    for (int i = 0; s && run && i < run->samples; i++) {
+        const int64_t look = look_ns(s, &run->sample[i]);
+        if (look < w->zero_ns) w->zero_ns = look;
     }
     return PLB_OK;
 }
 
 // Power, memory and use of the cards, under a process of their own.
 static plb_status put_counters(writer *w, const plb_command_result *run, const plb_spool *s) {
-    if (!run || !s || !run->samples) return PLB_OK;
+    if (!run || !run->samples) return PLB_OK;
     PLB_TRY(put_name(w, "process_name", 1, 0, "cards, as NVML saw them"));
     for (int i = 0; i < run->samples; i++) {
         const plb_command_sample *a = &run->sample[i];
-        const double us = apart_us(s->begin_ns, a->at_ns) + apart_us(w->zero_ns, s->begin_cupti_ns);
+        const double us = apart_us(w->zero_ns, look_ns(s, a));
         const double values[] = {a->watts, (double)a->memory_bytes / (1 << 20),
                                  100 * (double)a->utilisation};
         static const char *const names[] = {"W", "MiB in use", "% of time with a kernel"};
@@ -227,11 +261,13 @@ static plb_status put_counters(writer *w, const plb_command_result *run, const p
 
 plb_status plb_profile_write_trace(const plb_profile_report *report, const char *path) {
     static const char head[] = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", tail[] = "\n]}\n";
+    const plb_profile *profile = report->profile;
     writer w = {0};
+    PLB_TRY(set_zero(&w, profile, report->run));
     PLB_TRY(plb_atomic_open(path, &w.file));
     plb_status status = plb_atomic_write(w.file, head, sizeof head - 1);
-    if (!status) status = put_processes(&w, report->profile);
-    if (!status) status = put_counters(&w, report->run, w.spool);
+    if (!status) status = put_processes(&w, profile);
+    if (!status && w.spool) status = put_counters(&w, report->run, profile->process[0]);
     if (!status) status = plb_atomic_write(w.file, tail, sizeof tail - 1);
     if (!status) return plb_atomic_commit(w.file);
     plb_atomic_abort(w.file);
