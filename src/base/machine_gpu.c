@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/core/symbol.h"
@@ -168,7 +169,26 @@ typedef struct nvml_utilization {
     unsigned gpu, memory; // per cent
 } nvml_utilization;
 
-double plb_machine_gpu_busy(int index) {
+// The card that CUDA numbers `device`, in NVML's numbers, which know no CUDA_VISIBLE_DEVICES. Cards
+// of different models CUDA sorts by speed unless CUDA_DEVICE_ORDER says otherwise.
+static bool find_device(const nvml *n, void *library, int device, void **out) {
+    int (*by_uuid)(const char *uuid, void **device);
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    char uuid[96], *end;
+    if (!visible) return n->handle((unsigned)device, out) == 0;
+    for (int i = 0; i < device && visible; i++) {
+        visible = strchr(visible, ',');
+        if (visible) visible++;
+    }
+    if (!visible) return false;
+    const long index = strtol(visible, &end, 10);
+    if (end != visible) return index >= 0 && n->handle((unsigned)index, out) == 0;
+    snprintf(uuid, sizeof uuid, "%.*s", (int)strcspn(visible, ","), visible);
+    return plb_find_symbol(library, "nvmlDeviceGetHandleByUUID", &by_uuid) &&
+           by_uuid(uuid, out) == 0;
+}
+
+double plb_machine_gpu_busy(int cuda_device) {
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL), *device;
     nvml n;
     nvml_utilization found;
@@ -177,7 +197,7 @@ double plb_machine_gpu_busy(int index) {
     if (!library) return busy;
     if (find_all(library, &n) &&
         plb_find_symbol(library, "nvmlDeviceGetUtilizationRates", &utilization) && n.init() == 0) {
-        if (n.handle((unsigned)index, &device) == 0 && utilization(device, &found) == 0)
+        if (find_device(&n, library, cuda_device, &device) && utilization(device, &found) == 0)
             busy = found.gpu / 100.0;
         n.shutdown();
     }

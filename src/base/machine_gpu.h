@@ -22,7 +22,7 @@ PLB_API const char *plb_machine_throttle_reason(int bit);
 PLB_API int plb_machine_gpu_states(plb_gpu_state *states);
 
 // In which share of NVML's last sampling period (a sixth of a second to a whole one) some kernel
-// ran on the card of that number; −1: unknown.
-PLB_API double plb_machine_gpu_busy(int index);
+// ran on the card that CUDA numbers so (see CUDA_VISIBLE_DEVICES); −1: unknown.
+PLB_API double plb_machine_gpu_busy(int cuda_device);
 
 #endif

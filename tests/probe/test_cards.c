@@ -53,6 +53,13 @@ static void one_look_says_how_busy_a_card_is(void) {
     CHECK(fabs(plb_machine_gpu_busy(0) - 0.20) < 1e-9 &&
           fabs(plb_machine_gpu_busy(2) - 0.22) < 1e-9);
     CHECK(plb_machine_gpu_busy(3) < 0); // there is no such card
+    setenv("CUDA_VISIBLE_DEVICES", "2,0", 1);
+    CHECK(fabs(plb_machine_gpu_busy(0) - 0.22) < 1e-9 &&
+          fabs(plb_machine_gpu_busy(1) - 0.20) < 1e-9);
+    CHECK(plb_machine_gpu_busy(2) < 0); // CUDA does not see it
+    setenv("CUDA_VISIBLE_DEVICES", "GPU-0", 1);
+    CHECK(plb_machine_gpu_busy(0) < 0); // a name that nobody has
+    unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
 static const check_test tests[] = {
