@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/json.h"
-#include "probe/trace.h"
+#include "cli/trace_lanes.h"
 
 enum { RESTS_TRACK = 1 << 30 }; // no stream has that number
 
@@ -41,13 +41,9 @@ static double apart_us(int64_t from_ns, int64_t to_ns) {
     return (double)(int64_t)((uint64_t)to_ns - (uint64_t)from_ns) / 1e3;
 }
 
-static bool is_host(const plb_trace_record *r) {
-    return r->kind == PLB_RECORD_CALL || r->kind == PLB_RECORD_RANGE;
-}
-
 // The host side has number 16 pid + 15, a device 16 pid + its number.
-static int64_t process_of(const writer *w, const plb_trace_record *r) {
-    return 16 * (int64_t)w->spool->pid + (is_host(r) ? 15 : r->device % 15);
+static int64_t process_of(const writer *w, bool host, uint32_t device) {
+    return 16 * (int64_t)w->spool->pid + (host ? 15 : device % 15);
 }
 
 static const char *name_of(const writer *w, const plb_trace_record *r, char *text, size_t bytes) {
@@ -71,7 +67,8 @@ static const char *category_of(const plb_trace_record *r) {
     }
 }
 
-static plb_status put_record(writer *w, const plb_trace_record *r) {
+static plb_status put_record(writer *w, const plb_trace_record *r, uint32_t tid) {
+    const bool host = plb_trace_is_host(r);
     char name[2048];
     plb_json json = {.compact = true};
     plb_json_begin_object(&json, NULL);
@@ -80,12 +77,12 @@ static plb_status put_record(writer *w, const plb_trace_record *r) {
     plb_json_string(&json, "cat", category_of(r));
     plb_json_double(&json, "ts", apart_us(w->zero_ns, r->start_ns));
     plb_json_double(&json, "dur", apart_us(r->start_ns, r->end_ns));
-    plb_json_int(&json, "pid", process_of(w, r));
-    plb_json_int(&json, "tid", r->track);
+    plb_json_int(&json, "pid", process_of(w, host, r->device));
+    plb_json_int(&json, "tid", tid);
     plb_json_begin_object(&json, "args");
     plb_json_int(&json, "correlation", r->correlation);
-    if (!is_host(r)) plb_json_int(&json, "device", r->device);
-    if (!is_host(r)) plb_json_int(&json, "stream", r->track);
+    if (!host) plb_json_int(&json, "device", r->device);
+    if (!host) plb_json_int(&json, "stream", r->track);
     if (r->bytes) plb_json_int(&json, "bytes", r->bytes);
     if (r->kind == PLB_RECORD_KERNEL) {
         snprintf(name, sizeof name, "%d,%d,%d x %d,%d,%d", r->grid[0], r->grid[1], r->grid[2],
@@ -166,18 +163,42 @@ static plb_status put_rests(writer *w) {
     return PLB_OK;
 }
 
-typedef plb_status (*record_reader)(writer *w, const plb_trace_record *record);
+// Half a record at the end is cut off.
+static size_t records_in(const plb_file_map *map) {
+    return map->size_bytes / sizeof(plb_trace_record);
+}
 
-static plb_status each_record(writer *w, const char *path, record_reader read) {
-    plb_file_map map = {0};
-    plb_status status = PLB_OK;
-    PLB_TRY(plb_file_map_open(path, &map));
-    size_t count = map.size_bytes / sizeof(plb_trace_record); // half a record at the end is cut off
+static plb_trace_record record_at(const plb_file_map *map, size_t i) {
+    plb_trace_record record;
+    memcpy(&record, map->bytes + i * sizeof record, sizeof record);
+    return record;
+}
+
+static plb_status put_lane_name(writer *w, const plb_trace_lane *lane) {
+    char name[64];
+    snprintf(name, sizeof name, "beside %s %u", lane->host ? "thread" : "stream", lane->track);
+    return put_name(w, "thread_name", process_of(w, lane->host, lane->device), lane->tid, name);
+}
+
+static plb_status put_records(writer *w, const plb_file_map *map) {
+    const size_t count = records_in(map);
+    plb_trace_lanes lanes;
+    plb_status status = plb_trace_lanes_of(map->bytes, count, &lanes);
+    for (int i = 0; i < lanes.lanes && !status; i++) status = put_lane_name(w, &lanes.lane[i]);
     for (size_t i = 0; i < count && !status; i++) {
-        plb_trace_record record;
-        memcpy(&record, map.bytes + i * sizeof record, sizeof record);
-        status = read(w, &record);
+        const plb_trace_record record = record_at(map, i);
+        status = put_record(w, &record, lanes.tid[i]);
     }
+    plb_trace_lanes_free(&lanes);
+    return status;
+}
+
+static plb_status put_file(writer *w, const char *path) {
+    plb_file_map map = {0};
+    PLB_TRY(plb_file_map_open(path, &map));
+    plb_status status = put_names(w);
+    if (!status) status = put_rests(w);
+    if (!status) status = put_records(w, &map);
     plb_file_map_close(&map);
     return status;
 }
@@ -195,9 +216,7 @@ static plb_status put_processes(writer *w, const plb_profile *profile) {
         char path[PATH_MAX];
         if (!find_trace(profile->file[p], path)) continue;
         w->spool = profile->process[p];
-        PLB_TRY(put_names(w));
-        PLB_TRY(put_rests(w));
-        PLB_TRY(each_record(w, path, put_record));
+        PLB_TRY(put_file(w, path));
     }
     return PLB_OK;
 }
@@ -207,8 +226,14 @@ static int64_t look_ns(const plb_spool *s, const plb_command_sample *look) {
     return (int64_t)((uint64_t)look->at_ns - (uint64_t)s->begin_ns + (uint64_t)s->begin_cupti_ns);
 }
 
-static plb_status note_begin(writer *w, const plb_trace_record *record) {
-    if (record->start_ns < w->zero_ns) w->zero_ns = record->start_ns;
+static plb_status note_begins(writer *w, const char *path) {
+    plb_file_map map = {0};
+    PLB_TRY(plb_file_map_open(path, &map));
+    for (size_t i = 0; i < records_in(&map); i++) {
+        const plb_trace_record record = record_at(&map, i);
+        if (record.start_ns < w->zero_ns) w->zero_ns = record.start_ns;
+    }
+    plb_file_map_close(&map);
     return PLB_OK;
 }
 
@@ -221,7 +246,7 @@ static plb_status set_zero(writer *w, const plb_profile *profile, const plb_comm
         const int64_t begin_ns = profile->process[p]->begin_cupti_ns;
         char path[PATH_MAX];
         if (begin_ns < w->zero_ns) w->zero_ns = begin_ns;
-        if (find_trace(profile->file[p], path)) PLB_TRY(each_record(w, path, note_begin));
+        if (find_trace(profile->file[p], path)) PLB_TRY(note_begins(w, path));
     }
     for (int i = 0; s && run && i < run->samples; i++) {
         const int64_t look = look_ns(s, &run->sample[i]);

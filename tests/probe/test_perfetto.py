@@ -48,5 +48,16 @@ def test_calls_of_a_program():
     assert found["tracks"] >= 2, found
 
 
+def test_what_does_not_nest_has_a_lane_beside_its_track():
+    """One range of the thread ends within another, which began later; kernels overlap, too."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "trace.json")
+        profile("ranges", "--ranges", "--trace", path)
+        read_whole(path)
+        events = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))["traceEvents"]
+    names = {e["args"]["name"] for e in events if e["ph"] == "M"}
+    assert any(name.startswith("beside thread ") for name in names), names
+
+
 if __name__ == "__main__":
     sys.exit(run(globals()))
