@@ -135,7 +135,9 @@ def test_doctor_lists_stacks():
         (mine / "stack.json").write_text('{"command": ["/no/such/python"]}')
         run = plumb("doctor", env=env)
         expect(run, 0, "/no/such/python is gone")
-        (mine / "stack.json").write_text('{"command": ["/bin/true"], "python": "/bin/false"}')
+        (mine / "stack.json").write_text(json.dumps({"name": "torch-eager", "protocol": 1,
+                                                     "command": ["/bin/true"],
+                                                     "python": "/bin/false"}))
         expect(plumb("doctor", env=env), 0, "/bin/false cannot be run")
 
 
