@@ -27,6 +27,7 @@ import selectors
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 WORKER = [sys.executable, str(pathlib.Path(__file__).with_name("peers_gpu_torch.py"))]
@@ -40,9 +41,10 @@ class Worker:
     def __init__(self, command, selector):
         # A group of its own, so that what it starts is stopped with it. Inductor compiles in
         # processes, as many as there are processors: too many where several do.
+        self.complaints = tempfile.TemporaryFile()
         environment = {"TORCHINDUCTOR_COMPILE_THREADS": "3", **os.environ}
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, env=environment,
+                                        stderr=self.complaints, env=environment,
                                         start_new_session=True)
         self.state, self.case, self.alone, self.rest = "idle", None, False, b""
         selector.register(self.process.stdout, selectors.EVENT_READ, self)
@@ -57,6 +59,14 @@ class Worker:
 
     def signal(self, number):
         os.killpg(self.process.pid, number)
+
+    def last_words(self):
+        """How it ended, and the last line that it wrote to standard error."""
+        status = self.process.wait()
+        self.complaints.seek(0)
+        said = self.complaints.read().decode(errors="replace").split("\n")
+        said = [line.strip() for line in said if line.strip()]
+        return f"its process ended with {status}" + (f": {said[-1][:160]}" if said else "")
 
     def lines(self):
         """What it said since, or None at its end."""
@@ -128,11 +138,14 @@ class Turns:
             worker.signal(signal.SIGCONT)
 
     def lost(self, worker):
-        """Its end, and another in its place."""
+        """Its end, and another in its place, unless none has come as far as to know PyTorch."""
         self.selector.unregister(worker.process.stdout)
-        status = worker.process.wait()
-        if worker.case:
-            self.tell({"case": worker.case, "error": f"its process ended with {status}"})
+        ended = [worker.case] if worker.case else []
+        if not self.known:
+            ended += self.waiting
+            self.waiting = []
+        for case in ended:
+            self.tell({"case": case, "error": worker.last_words()})
         self.workers.remove(worker)
         self.go_on()
         if worker.case and self.waiting + self.again:

@@ -24,6 +24,7 @@ for case in iter(sys.stdin.readline, ""):
     here = folder / f"has-{os.getpid()}"
     here.touch()
     if case == "dies":
+        print("Traceback\\nno such kernel", file=sys.stderr, flush=True)
         os._exit(9)
     end = time.monotonic() + 0.5
     with open(folder / f"ran-{os.getpid()}", "a") as ran:
@@ -79,8 +80,16 @@ def test_no_memory_beside_others(folder):
 
 def test_end_of_a_worker(folder):
     found = told(["case1", "dies", "case2", "case3"], 2, folder)
-    assert found["dies"]["error"] == "its process ended with 9", found
+    assert found["dies"]["error"] == "its process ended with 9: no such kernel", found
     assert all("begin" in found[f"case{i}"] for i in (1, 2, 3)), found
+
+
+def test_where_nothing_begins_each_case_is_told_why(folder):
+    found = []
+    command = [sys.executable, "-c", "import sys; sys.exit('no card here')"]
+    Turns(command, ["case1", "case2", "case3"], 1, 60, found.append).run()
+    assert [f["case"] for f in found] == ["case1", "case2", "case3"], found
+    assert {f["error"] for f in found} == {"its process ended with 1: no card here"}, found
 
 
 def test_no_case_after_the_time(folder):
