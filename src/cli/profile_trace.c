@@ -168,12 +168,6 @@ static size_t records_in(const plb_file_map *map) {
     return map->size_bytes / sizeof(plb_trace_record);
 }
 
-static plb_trace_record record_at(const plb_file_map *map, size_t i) {
-    plb_trace_record record;
-    memcpy(&record, map->bytes + i * sizeof record, sizeof record);
-    return record;
-}
-
 static plb_status put_lane_name(writer *w, const plb_trace_lane *lane) {
     char name[64];
     snprintf(name, sizeof name, "beside %s %u", lane->host ? "thread" : "stream", lane->track);
@@ -186,7 +180,7 @@ static plb_status put_records(writer *w, const plb_file_map *map) {
     plb_status status = plb_trace_lanes_of(map->bytes, count, &lanes);
     for (int i = 0; i < lanes.lanes && !status; i++) status = put_lane_name(w, &lanes.lane[i]);
     for (size_t i = 0; i < count && !status; i++) {
-        const plb_trace_record record = record_at(map, i);
+        const plb_trace_record record = plb_trace_record_at(map->bytes, i);
         status = put_record(w, &record, lanes.tid[i]);
     }
     plb_trace_lanes_free(&lanes);
@@ -230,7 +224,7 @@ static plb_status note_begins(writer *w, const char *path) {
     plb_file_map map = {0};
     PLB_TRY(plb_file_map_open(path, &map));
     for (size_t i = 0; i < records_in(&map); i++) {
-        const plb_trace_record record = record_at(&map, i);
+        const plb_trace_record record = plb_trace_record_at(map.bytes, i);
         if (record.start_ns < w->zero_ns) w->zero_ns = record.start_ns;
     }
     plb_file_map_close(&map);

@@ -2,19 +2,12 @@
 #include "cli/trace_lanes.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/core/alloc.h"
 #include "base/core/status.h"
 
 enum { FIRST_LANE = 1 << 29 };    // no stream and no thread has that number
 enum { BESIDE = 16, DEPTH = 64 }; // lanes of a track, and what lies in one another in one of them
-
-static plb_trace_record record_at(const void *bytes, size_t i) {
-    plb_trace_record record;
-    memcpy(&record, (const char *)bytes + i * sizeof record, sizeof record);
-    return record;
-}
 
 static int order_of(uint64_t a, uint64_t b) {
     return a < b ? -1 : a > b;
@@ -31,7 +24,7 @@ static int compare_tracks(const plb_trace_record *a, const plb_trace_record *b) 
 // By track and beginning, the longer first, so that what encloses comes before what it holds.
 static int compare(const void *left, const void *right, void *bytes) {
     const uint32_t i = *(const uint32_t *)left, j = *(const uint32_t *)right;
-    const plb_trace_record a = record_at(bytes, i), b = record_at(bytes, j);
+    const plb_trace_record a = plb_trace_record_at(bytes, i), b = plb_trace_record_at(bytes, j);
     int order = compare_tracks(&a, &b);
     if (!order && a.start_ns != b.start_ns) order = a.start_ns < b.start_ns ? -1 : 1;
     if (!order && a.end_ns != b.end_ns) order = a.end_ns > b.end_ns ? -1 : 1;
@@ -73,7 +66,7 @@ static void place_all(const void *bytes, const uint32_t *order, size_t count, op
     plb_trace_record before;
     int n = 0;
     for (size_t i = 0; i < count; i++) {
-        const plb_trace_record r = record_at(bytes, order[i]);
+        const plb_trace_record r = plb_trace_record_at(bytes, order[i]);
         if (!i || compare_tracks(&before, &r)) {
             lanes[0] = (open_lane){.tid = r.track};
             n = 1;

@@ -5,6 +5,7 @@
 #define PLB_PROBE_TRACE_H
 
 #include <stdint.h>
+#include <string.h>
 
 #include "probe/sum.h"
 
@@ -17,6 +18,13 @@ typedef struct plb_trace_record {
     uint8_t kind, copy, pinned, in_graph; // plb_record_kind, plb_copy
     uint32_t unused;
 } plb_trace_record;
+
+// Record i of a file that lies at any address.
+static inline plb_trace_record plb_trace_record_at(const void *bytes, size_t i) {
+    plb_trace_record record;
+    memcpy(&record, (const char *)bytes + i * sizeof record, sizeof record);
+    return record;
+}
 
 typedef struct plb_trace plb_trace;
 

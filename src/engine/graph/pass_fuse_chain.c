@@ -25,7 +25,8 @@ static bool same_shape(const plb_graph *graph, plb_value a, plb_value b) {
     return plb_shape_equal(&graph->values[a].type.shape, &graph->values[b].type.shape);
 }
 
-// Whether `node` can be computed element by element of what the group makes.
+// Whether `node` can be computed element by element of what the group makes. Casts of small values
+// are merged into one launch as they are.
 static bool fits(const fuser *f, const plb_node *node, int end) {
     const plb_graph *from = f->rw.from;
     if (same_shape(from, node->out, from->nodes[end].out)) return true;

@@ -11,14 +11,6 @@ typedef struct pointwise {
     plb_op_id op;
 } pointwise;
 
-static bool is_pointwise(const plb_conv_shape *s) {
-    bool fits = s->groups == 1;
-    for (int i = 0; i < PLB_MAX_SPATIAL; i++) {
-        fits = fits && s->kernel[i] == 1 && s->stride[i] == 1 && !s->pad[i] && !s->pad_end[i];
-    }
-    return fits;
-}
-
 // Whether the bytes of a value are those of [N, spatial…, C].
 static bool channels_last(const plb_tensor *t) {
     plb_tensor same = *t;
@@ -31,7 +23,7 @@ static plb_status read_query(const plb_query *q, pointwise *p) {
     plb_conv_shape s;
     PLB_TRY(plb_conv_shape_of(q->op, &q->in[0].shape, &q->in[1].shape, attrs, &s));
     int64_t pixels = s.n * s.in[0] * s.in[1] * s.in[2];
-    if (!is_pointwise(&s)) return plb_fail(PLB_EUNSUPPORTED, "1x1 with stride 1 only");
+    if (!plb_conv_is_product(&s)) return plb_fail(PLB_EUNSUPPORTED, "1x1 with stride 1 only");
     p->op = q->op;
     p->spec = (plb_gemm_spec){.dtype = q->out[0].dtype,
                               .m = pixels,

@@ -6,14 +6,6 @@
 #include "engine/device/cuda/kernels/vector.h"
 #include "engine/device/cuda/own.h"
 
-static bool is_pointwise(const plb_conv_shape *s) {
-    bool fits = s->groups == 1;
-    for (int i = 0; i < PLB_MAX_SPATIAL; i++) {
-        fits = fits && s->kernel[i] == 1 && s->stride[i] == 1 && !s->pad[i] && !s->pad_end[i];
-    }
-    return fits;
-}
-
 static int64_t pixels_of(const plb_conv_shape *s) {
     return s->n * s->in[0] * s->in[1] * s->in[2];
 }
@@ -24,7 +16,7 @@ static const char *refuse(const plb_query *q) {
     if (!reason) reason = plb_own_refuse(q);
     if (reason) return reason;
     if (plb_conv_shape_of(q->op, &q->in[0].shape, &q->in[1].shape, q->attrs, &s)) return "shapes";
-    if (!is_pointwise(&s)) return "1x1 with stride 1 only";
+    if (!plb_conv_is_product(&s)) return "1x1 with stride 1 only";
     if (pixels_of(&s) > PLB_VECTOR_PIXELS) return "over 8 pixels";
     for (int k = 0; k < q->n_in; k++) {
         if (k == PLB_IN_BIAS || plb_own_channels_last(&q->in[k])) continue;

@@ -34,6 +34,14 @@ const char *plb_operands_refuse(const plb_query *q) {
     return plb_shape_count(&q->out[0].shape) == 0 ? "the result is empty" : NULL;
 }
 
+bool plb_conv_is_product(const plb_conv_shape *s) {
+    bool fits = s->groups == 1;
+    for (int i = 0; i < PLB_MAX_SPATIAL; i++) {
+        fits = fits && s->kernel[i] == 1 && s->stride[i] == 1 && !s->pad[i] && !s->pad_end[i];
+    }
+    return fits;
+}
+
 double plb_operands_flops(const plb_query *q) {
     plb_type in[4], out = {q->out[0].dtype, q->out[0].shape};
     for (int k = 0; k < q->n_in && k < 4; k++) in[k] = (plb_type){q->in[k].dtype, q->in[k].shape};

@@ -17,6 +17,8 @@ bool plb_operand_given(const plb_query *q, int k);
 const char *plb_operand_suffix(plb_dtype dtype);
 // Why the operands are nothing for dense kernels of one float type, or NULL.
 const char *plb_operands_refuse(const plb_query *q);
+// Whether each pixel is a product with the filters: 1x1, stride 1, no padding, one group.
+bool plb_conv_is_product(const plb_conv_shape *s);
 // Of the definition.
 double plb_operands_flops(const plb_query *q);
 // Each operand moved once.
