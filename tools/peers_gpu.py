@@ -159,7 +159,7 @@ class Turns:
                 left = self.end + LATE_S - time.monotonic()
                 if not self.busy() or left < 0:
                     break
-                for key, _ in self.selector.select(left):
+                for key, _ in self.selector.select(min(left, LATE_S)):  # has a limit
                     lines = key.data.lines()
                     if lines is None:
                         self.lost(key.data)
