@@ -156,7 +156,7 @@ static int run_kernel(const device_case *c, const plb_kernel *kernel, const plb_
 
 typedef struct tally {
     int ran[PLB_DTYPE_COUNT], cases[PLB_DTYPE_COUNT]; // by dtype of input 0
-    int kernels[8];
+    int kernels[16];
     const char *only; // name of the kernel to run; NULL: all
 } tally;
 
@@ -287,6 +287,36 @@ static void run_stems(plb_op_id op, tally *t) {
     t->only = NULL;
 }
 
+// Convolutions of few pixels: chunks of several taps, tiles that reach over the edges, sums that
+// are split over clusters, and deeper than what is under way at a time.
+static void run_tiles(plb_op_id op, tally *t) {
+    static const struct {
+        int64_t n, c, side, k, kernel, stride, pad, dilation;
+    } shapes[] = {{1, 40, 9, 36, 3, 1, 1, 1},   {2, 16, 11, 64, 3, 2, 1, 1},
+                  {1, 512, 7, 132, 1, 1, 0, 1}, {1, 264, 7, 40, 3, 1, 1, 1},
+                  {3, 24, 20, 100, 3, 1, 2, 2}, {1, 8, 40, 260, 1, 2, 0, 1}};
+    if (op != PLB_OP_conv) return;
+    t->only = "tile";
+    for (int i = 0; i < 6; i++) {
+        plb_conv_attrs attrs =
+            plb_conv_uniform(2, shapes[i].stride, shapes[i].pad, shapes[i].dilation, 1);
+        const int64_t k = shapes[i].kernel, side = shapes[i].side;
+        const int64_t out =
+            (side + 2 * shapes[i].pad - shapes[i].dilation * (k - 1) - 1) / shapes[i].stride + 1;
+        if (i % 3) attrs.epilogue = (plb_epilogue){i % 3 == 1 ? PLB_ACT_RELU : PLB_ACT_SILU, 0, 0};
+        plb_sample s = {.name = "tile",
+                        .in = {PLB_T(shapes[i].n, shapes[i].c, side, side),
+                               PLB_T(shapes[i].k, shapes[i].c, k, k), PLB_T(shapes[i].k),
+                               PLB_T(shapes[i].n, shapes[i].k, out, out)},
+                        .n_in = i == 0  ? 2
+                                : i < 3 ? 3
+                                        : 4,
+                        .attrs = &attrs};
+        run_sample(op, &s, false, t);
+    }
+    t->only = NULL;
+}
+
 static void tell_gaps(plb_op_id op, const tally *t) {
     for (int d = 0; d < PLB_DTYPE_COUNT && getenv("PLB_TEST_GAPS"); d++) {
         if (t->cases[d] == t->ran[d]) continue;
@@ -309,6 +339,7 @@ static void kernels_agree_with_references(void) {
             if (table->n_samples && own[0] && !own[0]->choices) {
                 run_sample((plb_op_id)op, &table->samples[0], false, &t);
             }
+            run_tiles((plb_op_id)op, &t);
             continue;
         }
         const int64_t begin_ns = plb_now_ns();
@@ -325,6 +356,7 @@ static void kernels_agree_with_references(void) {
             run_depthwise((plb_op_id)op, &t);
             run_images((plb_op_id)op, &t);
             run_stems((plb_op_id)op, &t);
+            run_tiles((plb_op_id)op, &t);
         }
         if (heavy((plb_op_id)op) && sharded(&part, &of)) continue; // the others' samples count too
         tell_gaps((plb_op_id)op, &t);

@@ -56,6 +56,7 @@ PLB_MUST_USE plb_status plb_cuda_function(plb_device *device, const char *name, 
 typedef struct plb_cuda_grid {
     unsigned blocks[3], threads[3]; // 0 counts as 1
     unsigned shared_bytes;          // above 48 KiB the function must have been opted in
+    unsigned cluster; // so many blocks along the last axis share their memory; 0 counts as 1
 } plb_cuda_grid;
 // `params`: as for cuLaunchKernel. Asynchronous.
 PLB_MUST_USE plb_status plb_cuda_launch(plb_stream *stream, CUfunction function,

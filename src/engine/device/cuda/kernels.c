@@ -16,7 +16,7 @@ static const entry entries[] = {
 #include "engine/device/cuda/kernels.def"
 #undef PLB_CUDA_KERNEL
 };
-enum { N_ENTRIES = sizeof entries / sizeof *entries, MAX_OF_OP = 8 };
+enum { N_ENTRIES = sizeof entries / sizeof *entries, MAX_OF_OP = 9 };
 
 static const plb_kernel *lists[PLB_OP_COUNT][MAX_OF_OP + 1];
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -17,8 +17,13 @@ _Static_assert((int)PLB_CODE_F64 == (int)PLB_F64 && (int)PLB_CODE_BF16 == (int)P
 plb_status plb_own_launch(const plb_own_step *step, plb_stream *stream, void **params) {
     if (!step->early) return plb_cuda_launch(stream, step->function, &step->grid, params);
     const plb_cuda_grid *g = &step->grid;
-    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
-    early.value.programmaticStreamSerializationAllowed = 1;
+    CUlaunchAttribute attributes[2] = {
+        {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION},
+        {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION},
+    };
+    attributes[0].value.programmaticStreamSerializationAllowed = 1;
+    attributes[1].value.clusterDim.x = attributes[1].value.clusterDim.y = 1;
+    attributes[1].value.clusterDim.z = g->cluster;
     const CUlaunchConfig config = {.gridDimX = g->blocks[0] ? g->blocks[0] : 1,
                                    .gridDimY = g->blocks[1] ? g->blocks[1] : 1,
                                    .gridDimZ = g->blocks[2] ? g->blocks[2] : 1,
@@ -27,8 +32,8 @@ plb_status plb_own_launch(const plb_own_step *step, plb_stream *stream, void **p
                                    .blockDimZ = g->threads[2] ? g->threads[2] : 1,
                                    .sharedMemBytes = g->shared_bytes,
                                    .hStream = stream->handle,
-                                   .attrs = &early,
-                                   .numAttrs = 1};
+                                   .attrs = attributes,
+                                   .numAttrs = g->cluster > 1 ? 2 : 1};
     return plb_cuda_check(cuLaunchKernelEx(&config, step->function, params, NULL),
                           "launch a kernel");
 }
@@ -130,6 +135,9 @@ plb_status plb_own_step_of(const plb_device *device, CUfunction function, plb_cu
     PLB_TRY(plb_cuda_check(cuFuncGetAttribute(&version, CU_FUNC_ATTRIBUTE_PTX_VERSION, function),
                            what));
     *step = (plb_own_step){function, grid, device->major >= 9 && version >= 90};
+    if (grid.cluster > 1 && !step->early) {
+        return plb_fail(PLB_EUNSUPPORTED, "cuda: no clusters before compute capability 9.0");
+    }
     if (wanted <= 48 << 10) return PLB_OK;
     // The limit is the function's: a node that wants less must not take it from one with more.
     PLB_TRY(plb_cuda_check(cuFuncGetAttribute(&most, room, function), what));

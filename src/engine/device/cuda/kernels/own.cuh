@@ -13,14 +13,23 @@
 #define PLB_GLOBAL        extern "C" __global__
 #define PLB_EACH_FLOAT(M) M(float, f32) M(double, f64) M(__half, f16) M(__nv_bfloat16, bf16)
 
-// The first thing that an own kernel does. It may have been launched while the one before it in its
-// stream still ran, so that their ends and beginnings overlap (own.c): it lets the next one in the
-// same way, and waits until all that was written before can be read.
-__device__ static inline void begin() {
+// An own kernel may have been launched while the one before it in its stream still ran, so that
+// their ends and beginnings overlap (own.c). It lets the next one in the same way, and waits until
+// all that was written before can be read.
+__device__ static inline void let_next_in() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+__device__ static inline void wait_for_last() {
+#if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
+}
+// The first thing that most own kernels do.
+__device__ static inline void begin() {
+    let_next_in();
+    wait_for_last();
 }
 
 // f32 for all but f64.
