@@ -164,24 +164,53 @@ static const plb_kernel better = {
     .name = "better", .refuse = refuses_nothing, .prepare = cannot_prepare, .tuned = true};
 static const plb_kernel plain = {.name = "plain", .refuse = refuses_nothing, .prepare = prepares};
 
+static const plb_kernel special = {.name = "special",
+                                   .refuse = refuses_nothing,
+                                   .prepare = prepares,
+                                   .tuned = true,
+                                   .only_timed = true};
+
 static const plb_kernel *const *two_kernels(plb_op_id op) {
     static const plb_kernel *const list[] = {&better, &plain, NULL};
     (void)op;
     return list;
 }
 
-static void nothing_is_slower_that_was_not_timed(void) {
-    const plb_backend backend = {.name = "made up", .fingerprint = word, .kernels = two_kernels};
+static const plb_kernel *const *special_first(plb_op_id op) {
+    static const plb_kernel *const list[] = {&special, &plain, NULL};
+    (void)op;
+    return list;
+}
+
+static const plb_kernel *const *special_alone(plb_op_id op) {
+    static const plb_kernel *const list[] = {&special, &better, NULL};
+    (void)op;
+    return list;
+}
+
+// Without timing.
+static void check_selected(const plb_kernel *const *(*kernels)(plb_op_id op),
+                           const plb_kernel *expected, const char *refused) {
+    const plb_backend backend = {.name = "made up", .fingerprint = word, .kernels = kernels};
     const plb_shape shape = plb_shape_of(4);
     const plb_tensor x = plb_tensor_dense(NULL, PLB_F32, &shape, (plb_layout){0});
     const plb_query q = {.op = PLB_OP_exp, .n_in = 1, .n_out = 1, .in = &x, .out = &x};
     plb_plan plan = {.backend = &backend, .arena = plb_arena_new(), .options = {.no_tuning = true}};
     plb_step step = {.refused = ""};
     CHECK_OK(plb_select_kernel(&plan, &q, &step));
-    CHECK(step.kernel == &plain);
-    CHECK_SAY(!strcmp(step.refused, "better: could not be prepared"), "%s", step.refused);
+    CHECK_SAY(step.kernel == expected, "%s", step.kernel->name);
+    CHECK_SAY(!strcmp(step.refused, refused), "%s", step.refused);
     plb_strbuf_free(&plan.choices);
     plb_arena_free(plan.arena);
+}
+
+static void nothing_is_slower_that_was_not_timed(void) {
+    check_selected(two_kernels, &plain, "better: could not be prepared");
+}
+
+static void what_only_a_race_may_choose_comes_last_by_order(void) {
+    check_selected(special_first, &plain, "special: was not timed");
+    check_selected(special_alone, &special, "");
 }
 
 static int asks_left;
@@ -256,6 +285,8 @@ static const check_test tests[] = {
     {"several_may_write_at_once", several_may_write_at_once},
     {"keys_name_the_device_and_its_libraries", keys_name_the_device_and_its_libraries},
     {"nothing_is_slower_that_was_not_timed", nothing_is_slower_that_was_not_timed},
+    {"what only a race may choose comes last by order",
+     what_only_a_race_may_choose_comes_last_by_order},
     {"drawing_and_timing_stop_when_told", drawing_and_timing_stop_when_told}, // in this process
 };
 

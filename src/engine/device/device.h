@@ -78,7 +78,8 @@ typedef struct plb_kernel {
     // or PLB_EUNSUPPORTED: they run one by one.
     PLB_MUST_USE plb_status (*merge)(plb_device *device, const plb_part *parts, int n,
                                      plb_launch *out);
-    bool tuned; // compare with the kernels after it by timing instead of by order
+    bool tuned;      // compare with the kernels after it by timing instead of by order
+    bool only_timed; // where nothing is timed, the kernels after it are the better guess
 } plb_kernel;
 
 typedef struct plb_backend {

@@ -37,20 +37,23 @@ static plb_status prepare_named(const plb_kernel *const *kernels, const plb_quer
     return plb_fail(PLB_EUNSUPPORTED, "no kernel %s", choice->kernel);
 }
 
-// From `first` on, which has been asked and does not refuse.
+// From `first` on, which has been asked and does not refuse; those that only a race may choose come
+// when there is nothing else.
 static plb_status by_order(const plb_kernel *const *kernels, const plb_kernel *first,
                            const plb_query *q, plb_step *step) {
     char texts[PLB_MAX_VARIANTS][PLB_CHOICE_BYTES];
     plb_status status = PLB_EUNSUPPORTED;
     while (*kernels != first) kernels++;
-    for (; *kernels && status == PLB_EUNSUPPORTED; kernels++) {
-        if (*kernels != first && (*kernels)->refuse(q)) continue;
-        variants_of(*kernels, q, texts);
-        status = (*kernels)->prepare(q, texts[0], &step->launch); // a library may still refuse
-        if (status) continue;
-        step->kernel = *kernels;
-        step->by_order = true;
-        memcpy(step->choice, texts[0], sizeof step->choice);
+    for (int last = 0; last < 2; last++) {
+        for (const plb_kernel *const *k = kernels; *k && status == PLB_EUNSUPPORTED; k++) {
+            if ((*k)->only_timed != last || (*k != first && (*k)->refuse(q))) continue;
+            variants_of(*k, q, texts);
+            status = (*k)->prepare(q, texts[0], &step->launch); // a library may still refuse
+            if (status) continue;
+            step->kernel = *k;
+            step->by_order = true;
+            memcpy(step->choice, texts[0], sizeof step->choice);
+        }
     }
     return status;
 }
@@ -103,7 +106,8 @@ static plb_status note_refusals(const plb_kernel *const *kernels, const plb_quer
     plb_strbuf text = {0};
     for (; *kernels && *kernels != step->kernel; kernels++) {
         const char *reason = (*kernels)->refuse(q);
-        if (!reason) reason = step->by_order ? "could not be prepared" : "slower when timed";
+        if (!reason && !step->by_order) reason = "slower when timed";
+        if (!reason) reason = (*kernels)->only_timed ? "was not timed" : "could not be prepared";
         plb_strbuf_printf(&text, "%s%s: %s", text.length ? "; " : "", (*kernels)->name, reason);
     }
     step->refused = text.length ? plb_arena_strdup(arena, text.text) : "";

@@ -218,4 +218,5 @@ const plb_kernel plb_cuda_kernel_conv_tile = {.name = "tile",
                                               .refuse = refuse,
                                               .choices = choices,
                                               .prepare = prepare,
-                                              .tuned = true};
+                                              .tuned = true,
+                                              .only_timed = true};
