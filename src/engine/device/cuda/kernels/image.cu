@@ -9,6 +9,7 @@
 #include "engine/device/cuda/kernels/image.h"
 
 #include "engine/device/cuda/kernels/own.cuh"
+#include "engine/device/cuda/kernels/tensor_core.cuh"
 
 enum { ROW = PLB_IMAGE_COLUMNS * PLB_IMAGE_CHANNELS, TILES_N = 8, TILES_M = 2 };
 
@@ -17,20 +18,7 @@ template <typename T> struct groups_of {
     enum { value = sizeof(T) == 2 ? 6 : 12 };
 };
 
-__device__ static inline void multiply_16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
-                                          uint32_t b1, __nv_bfloat16) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, "
-                 "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-__device__ static inline void multiply_16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
-                                          uint32_t b1, __half) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, "
-                 "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
+// As multiply, of half as many columns of a.
 __device__ static inline void multiply_8(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b,
                                          __nv_bfloat16) {
     asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5}, "
@@ -45,14 +33,6 @@ __device__ static inline void multiply_8(float (&d)[4], uint32_t a0, uint32_t a1
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a0), "r"(a1), "r"(b));
 }
-__device__ static inline void multiply_tf32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
-                                            uint32_t b1) {
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, "
-                 "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
 // As tensor cores read it: f32 is rounded to TF32.
 template <typename T> __device__ static inline T rounded(T x) {
     return x;
@@ -120,8 +100,8 @@ __device__ static inline void multiply_row(const T *from, const uint4 *filters, 
 #pragma unroll
         for (int m = 0; m < TILES_M; m++) {
             const uint32_t first[4] = {a[m][0], a[m][1], a[m][2], a[m][3]};
-            multiply_16(sum[m][2 * q], first, b.x, b.y, T());
-            multiply_16(sum[m][2 * q + 1], first, b.z, b.w, T());
+            multiply(sum[m][2 * q], first, b.x, b.y, T());
+            multiply(sum[m][2 * q + 1], first, b.z, b.w, T());
         }
     }
 #pragma unroll
@@ -157,8 +137,8 @@ __device__ inline void multiply_row<float>(const float *from, const uint4 *filte
             const uint4 b = filters[(step * 4 + q) * 32 + lane];
 #pragma unroll
             for (int m = 0; m < TILES_M; m++) {
-                multiply_tf32(sum[m][2 * q], a[m], b.x, b.y);
-                multiply_tf32(sum[m][2 * q + 1], a[m], b.z, b.w);
+                multiply(sum[m][2 * q], a[m], b.x, b.y, float());
+                multiply(sum[m][2 * q + 1], a[m], b.z, b.w, float());
             }
         }
     }

@@ -8,6 +8,7 @@
 #include "engine/device/cuda/kernels/tile.h"
 
 #include "engine/device/cuda/kernels/own.cuh"
+#include "engine/device/cuda/kernels/tensor_core.cuh"
 
 enum { WARPS = PLB_TILE_THREADS / 32, VECTORS = PLB_TILE_CHUNK_BYTES / 16 };
 enum { ROWS_EACH = PLB_TILE_THREADS / VECTORS }; // that all threads copy a vector each of
@@ -26,29 +27,6 @@ template <int PIXELS, int FILTERS> struct tile {
 };
 
 // ---------------------------------------------------------------------------- tensor cores
-// Sixteen rows times eight columns, of 32 bytes each.
-__device__ static inline void multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
-                                       uint32_t b1, __nv_bfloat16) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, "
-                 "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-__device__ static inline void multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
-                                       uint32_t b1, __half) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, "
-                 "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-__device__ static inline void multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
-                                       uint32_t b1, float) {
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, "
-                 "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
 // As tensor cores read it: f32 is rounded to TF32, as they only cut it off. (There is an
 // instruction for that, which takes as long as four others.)
 template <typename T> __device__ static inline void round_words(uint32_t (&)[4], T) {}
