@@ -103,6 +103,16 @@ static void log_softmax_short(plb_graph *g, plb_dtype dtype) {
     finish(g, plb_log_softmax(g, x, 1), &x, 1);
 }
 
+// An infinity less itself is no number, whoever computes it.
+static void softmax_infinite(plb_graph *g, plb_dtype dtype) {
+    double far[33] = {[7] = INFINITY};
+    const plb_shape line = plb_shape_of(33);
+    const plb_value x =
+        plb_add(g, input(g, "x", dtype, plb_shape_of(5, 33)), plb_constant(g, dtype, &line, far));
+    plb_output(g, "y", plb_softmax(g, x, 1));
+    plb_output(g, "logarithms", plb_log_softmax(g, x, 1));
+}
+
 static void reductions(plb_graph *g, plb_dtype dtype) {
     plb_value x = input(g, "x", dtype, plb_shape_of(40, 60, 41));
     plb_output(g, "all", plb_sum(g, x, 0, false));
@@ -238,6 +248,15 @@ static void conv_digits(plb_graph *g, plb_dtype dtype) {
 static void conv_digits_inner(plb_graph *g, plb_dtype dtype) {
     conv(g, dtype, plb_shape_of(64, 10, 12, 12), plb_shape_of(20, 10, 5, 5), 0);
 }
+// Filters that begin between 16 bytes, in a dense view.
+static void conv_of_view(plb_graph *g, plb_dtype dtype) {
+    const plb_shape filters = plb_shape_of(32, 64, 1, 1);
+    const plb_value x = input(g, "x", dtype, plb_shape_of(2, 64, 5, 5));
+    const plb_value flat = plb_relu(g, input(g, "w", dtype, plb_shape_of(2 + 32 * 64)));
+    const plb_value w = plb_reshape(g, plb_slice_axis(g, flat, 0, 1, 1 + 32 * 64), &filters);
+    const plb_conv_attrs attrs = {0};
+    plb_output(g, "y", plb_conv(g, x, w, PLB_NONE, &attrs));
+}
 static void conv_small_padded(plb_graph *g, plb_dtype dtype) {
     conv(g, dtype, plb_shape_of(17, 7, 9, 11), plb_shape_of(5, 7, 3, 3), 1);
 }
@@ -246,6 +265,7 @@ static const own_case cases[] = {
     {"convolution of digits", conv_digits, 64, true},
     {"inner convolution of digits", conv_digits_inner, 64, true},
     {"convolution of small images, padded", conv_small_padded, 64, true},
+    {"convolution of a view between 16 bytes", conv_of_view, 64, false},
     {"attention", attention, 64, false},
     {"attention of views", attention_of_views, 64, false},
     {"lstm", lstm, 64, false},
@@ -267,6 +287,7 @@ static const own_case cases[] = {
     {"group norm", group_norm, 16, false},
     {"softmax of long lines", softmax_long, 64, false},
     {"log softmax", log_softmax_short, 64, false},
+    {"softmax of an infinity", softmax_infinite, 64, false},
     {"reductions", reductions, 64, false},
     {"cross entropy", cross_entropy, 32, false},
     {"embedding", embedding, 32, true}, // the definition rounds each addition

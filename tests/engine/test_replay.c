@@ -294,6 +294,27 @@ static void narrow_programs_have_two_forms(void) {
     free_captures();
 }
 
+// The first step reads cells 0 to 3, the last of them first; the second writes cell 0, and has to
+// wait in every form.
+static void flipped_views_are_read_whole(void) {
+    make_program(1);
+    const plb_shape four = plb_shape_of(4);
+    plb_plan plan = {.backend = &device, .stream = &stream, .steps = steps, .n_steps = 2};
+    for (int k = 0; k <= READS; k++) {
+        tensors[0][k].data = &cells[5], tensors[1][k].data = &cells[k < READS ? 7 : 0];
+    }
+    tensors[0][0] = plb_tensor_dense(&cells[3], PLB_F64, &four, (plb_layout){0});
+    tensors[0][0].stride[0] = -1;
+    n_made = 0;
+    CHECK_OK(plb_replay_new(&plan));
+    for (int i = 0; i < 100 && !plb_replay_settled(&plan); i++) CHECK_OK(plb_replay_run(&plan));
+    CHECK(n_made > 0);
+    for (int i = 0; i < n_made; i++) CHECK_SAY(made[i]->behind[1][0], "form %d", i);
+    plb_replay_free(&plan);
+    plb_strbuf_free(&plan.report);
+    free_captures();
+}
+
 static void a_device_short_of_events_gets_all_back(void) {
     make_program(1);
     for (events_most = 0; events_most < 4; events_most++) {
@@ -313,6 +334,7 @@ static const check_test tests[] = {
     {"forms compute the same", forms_compute_the_same},
     {"the fastest stays", the_fastest_stays},
     {"narrow programs have two forms", narrow_programs_have_two_forms},
+    {"flipped views are read whole", flipped_views_are_read_whole},
     {"a device short of events gets all back", a_device_short_of_events_gets_all_back},
 };
 

@@ -277,6 +277,34 @@ static void drawing_and_timing_stop_when_told(void) {
     plb_model_free(whole);
 }
 
+// How many of the plan's choices are for operands that begin between 16 bytes: of a convolution of
+// channels 2 to 33 of an image of one pixel, one of its first 32.
+static int unaligned_choices(int64_t begin) {
+    const plb_shape image = plb_shape_of(1, 40, 1, 1), filters = plb_shape_of(32, 32, 1, 1);
+    const plb_conv_attrs attrs = plb_conv_uniform(2, 1, 0, 1, 1);
+    plb_model *model = plb_model_new();
+    plb_graph *graph;
+    plb_plan *plan = NULL;
+    int n = 0;
+    CHECK_OK(plb_model_program(model, "one", &graph));
+    const plb_value x = plb_input(graph, "x", PLB_F32, &image);
+    const plb_value w = plb_input(graph, "w", PLB_F32, &filters);
+    const plb_value part = plb_slice_axis(graph, plb_exp(graph, x), 1, begin, begin + 32);
+    plb_output(graph, "y", plb_conv(graph, part, w, PLB_NONE, &attrs));
+    CHECK_OK(plb_plan_new(graph, NULL, &plan));
+    const char *at = plan ? plb_plan_choices(plan) : "";
+    while ((at = strstr(at, " unaligned"))) n++, at++;
+    plb_plan_free(plan);
+    plb_model_free(model);
+    return n;
+}
+
+static void views_between_16_bytes_are_told(void) {
+    CHECK(unaligned_choices(0) == 0);
+    CHECK(unaligned_choices(2) == 1);
+    CHECK(unaligned_choices(4) == 0);
+}
+
 static const check_test tests[] = {
 
     {"one_process_leaves_them_to_the_next", one_process_leaves_them_to_the_next},
@@ -288,6 +316,7 @@ static const check_test tests[] = {
     {"what only a race may choose comes last by order",
      what_only_a_race_may_choose_comes_last_by_order},
     {"drawing_and_timing_stop_when_told", drawing_and_timing_stop_when_told}, // in this process
+    {"views between 16 bytes are told", views_between_16_bytes_are_told},
 };
 
 int main(void) {

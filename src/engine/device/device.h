@@ -32,6 +32,7 @@ typedef struct plb_query {
     bool deterministic; // the same bits in every run are asked for
     bool racing;        // variants are about to be timed: what is slow to make may be made at once
     bool no_winograd;
+    bool unaligned;     // an operand, a view, begins between multiples of 16 bytes
     int64_t tune_ms;    // for all choices of the program together; INT64_MAX: no limit
     plb_math math;      // whether products of f32 may use TF32 tensor cores
     plb_device *device; // opened, current for the calling thread

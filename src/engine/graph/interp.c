@@ -249,6 +249,7 @@ static plb_status prepare(plb_plan *plan, plb_interp *interp, int index,
                    .no_winograd = plan->options.no_winograd,
                    .math = plan->options.math,
                    .device = plan->device};
+    for (int k = 0; k < q.n_in + q.n_out; k++) q.unaligned |= plb_is_unaligned(&o->all[k]);
     PLB_TRY(plb_select_kernel(plan, &q, &p->step));
     p->ready = true;
     return PLB_OK;

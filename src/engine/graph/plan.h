@@ -22,6 +22,11 @@
 
 enum { PLB_UNPLACED = 1 << 30 }; // stands for a root's address while a plan has no memory
 
+// Whether a tensor begins between multiples of 16 bytes: all memory begins at one, views may not.
+static inline bool plb_is_unaligned(const plb_tensor *t) {
+    return t->dtype != PLB_DTYPE_COUNT && (uintptr_t)t->data % 16 != 0;
+}
+
 typedef enum plb_place_kind {
     PLB_PLACE_NONE,       // has no memory: nobody reads it
     PLB_PLACE_TRANSIENT,  // in the transient slab, while it lives

@@ -108,13 +108,17 @@ static plb_status add_span(spans *s, const void *begin, size_t size_bytes, bool 
 // From its first element to its last, whatever lies between.
 static plb_status add_tensor(spans *s, const plb_tensor *t, bool written) {
     if (!t->data || t->dtype == PLB_DTYPE_COUNT) return PLB_OK;
-    int64_t last = 0;
+    int64_t low = 0, high = 0; // what a flipped axis has lies before its first element
     for (int i = 0; i < t->shape.rank; i++) {
-        if (t->shape.dim[i] > 1) last += (t->shape.dim[i] - 1) * t->stride[i];
+        if (t->shape.dim[i] <= 1) continue;
+        const int64_t way = (t->shape.dim[i] - 1) * t->stride[i];
+        low += way < 0 ? way : 0, high += way > 0 ? way : 0;
     }
-    size_t reached = (size_t)(last + 1) * plb_dtype_size(t->dtype);
-    size_t dense = plb_layout_bytes(&t->shape, t->dtype, t->layout);
-    return add_span(s, t->data, reached > dense ? reached : dense, written);
+    const int64_t size = (int64_t)plb_dtype_size(t->dtype);
+    const size_t reached = (size_t)((high - low + 1) * size);
+    const size_t dense = plb_layout_bytes(&t->shape, t->dtype, t->layout);
+    return add_span(s, (const char *)t->data + low * size, reached > dense ? reached : dense,
+                    written);
 }
 
 static plb_status add_step(const plb_plan *plan, const plb_step *step, spans *s) {

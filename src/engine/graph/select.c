@@ -188,12 +188,14 @@ static plb_status query_of(plb_plan *plan, int index, plb_query *q) {
         tensors[k] = (plb_tensor){.dtype = PLB_DTYPE_COUNT};
         if (node->in[k] < 0) continue;
         tensors[k] = plan->tensors[node->in[k]];
+        q->unaligned |= plb_is_unaligned(&tensors[k]);
         tensors[k].data = NULL;
         bool constant = plan->prologue[graph->values[node->in[k]].node];
         if (constant && k < 32) q->constant |= 1u << k;
     }
     for (int k = 0; k < node->n_out; k++) {
         tensors[node->n_in + k] = plan->tensors[node->out + k];
+        q->unaligned |= plb_is_unaligned(&tensors[node->n_in + k]);
         tensors[node->n_in + k].data = NULL;
     }
     return PLB_OK;

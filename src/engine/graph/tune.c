@@ -38,6 +38,7 @@ void plb_tune_key(const plb_backend *backend, const plb_query *q, plb_strbuf *ke
     plb_strbuf_printf(key, "%s threads=%d constant=%u winograd=%d %s", backend->fingerprint(q),
                       q->threads, q->constant, !q->no_winograd, op->name);
     if (q->math == PLB_MATH_TF32) plb_strbuf_printf(key, " math=tf32");
+    if (q->unaligned) plb_strbuf_printf(key, " unaligned");
     if (op->describe) {
         plb_strbuf_printf(key, " ");
         op->describe(q->attrs, key);

@@ -31,6 +31,7 @@ static const char *refuse(const plb_query *q) {
     const char *reason = plb_cudnn_missing();
     if (!reason) reason = plb_operands_refuse(q);
     if (reason) return reason;
+    if (q->unaligned) return "operands that begin between 16 bytes";
     if (q->in[0].shape.rank > 5) return "more than three spatial axes";
     const plb_tensor *values = q->op == PLB_OP_conv_weight_grad ? &q->in[1] : &q->out[0];
     if (!plb_layout_equal(values->layout, q->in[0].layout)) return "layouts that differ";

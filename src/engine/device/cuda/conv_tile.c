@@ -71,6 +71,10 @@ static const char *refuse_shape(const plb_query *q, const plb_conv_shape *s) {
     if (s->c % vector) return "channels that fill no vectors";
     if (s->k % 4) return "filters not in fours";
     if (s->kernel[1] * s->kernel[2] > PLB_TILE_TAPS) return "over 32 taps";
+    // Kernels number elements in 32 bits, those in the padding too.
+    const int64_t rows = s->pad[1] + s->kernel[1] * s->dilation[1];
+    const int64_t columns = s->pad[2] + s->kernel[2] * s->dilation[2];
+    if ((rows * s->in[2] + columns) * s->c > INT32_MAX) return "taps too far apart";
     const plb_tile_params p = params_of(q, s);
     return blocks_of(&p, &tiles[N_TILES - 1]) > (int64_t)WAVES * q->device->sm_count ? "many pixels"
                                                                                      : NULL;
@@ -81,6 +85,7 @@ static const char *refuse(const plb_query *q) {
     plb_conv_shape s;
     if (!reason) reason = plb_own_refuse(q);
     if (reason) return reason;
+    if (q->unaligned) return "operands that begin between 16 bytes";
     if (q->in[0].shape.rank != 4) return "two spatial axes only";
     if (q->out[0].dtype == PLB_F64) return "f64 has no tensor cores";
     if (q->out[0].dtype == PLB_F32 && q->math != PLB_MATH_TF32) return "TF32 is not allowed";

@@ -34,7 +34,7 @@ static plb_line_params params_of(const plb_query *q) {
                          .padded = 2};
     p.kept = y->rank ? (int32_t)y->dim[attrs->axis] : 1;
     for (int i = (int)attrs->axis + 1; i < x->rank; i++) p.inner *= (int32_t)x->dim[i];
-    while (p.padded < p.extent) p.padded *= 2;
+    while (q->op != PLB_OP_cumsum && p.padded < p.extent) p.padded *= 2; // of lines to sort
     return p;
 }
 

@@ -136,7 +136,8 @@ plb_status plb_own_step_of(const plb_device *device, CUfunction function, plb_cu
                            what));
     *step = (plb_own_step){function, grid, device->major >= 9 && version >= 90};
     if (grid.cluster > 1 && !step->early) {
-        return plb_fail(PLB_EUNSUPPORTED, "cuda: no clusters before compute capability 9.0");
+        return plb_fail(PLB_EUNSUPPORTED,
+                        "cuda: no clusters in code made for compute capabilities before 9.0");
     }
     if (wanted <= 48 << 10) return PLB_OK;
     // The limit is the function's: a node that wants less must not take it from one with more.

@@ -39,7 +39,7 @@ typedef struct plb_own {
 PLB_MUST_USE plb_status plb_own_begin(const plb_query *q, const char *choice, const void *params,
                                       size_t size_bytes, plb_launch *out, plb_own **own);
 // Appends a launch of the function `plb_<name>_<dtype>` (without dtype where it is
-// PLB_DTYPE_COUNT). After a failure the launch is released and `out` must not be used.
+// PLB_DTYPE_COUNT). plb_own_end releases the launch after a failure.
 PLB_MUST_USE plb_status plb_own_add(plb_own *own, plb_own_list *list, const char *name,
                                     plb_dtype dtype, plb_cuda_grid grid);
 // How many blocks of a function (its name as in plb_own_add) the device holds at once: a grid of so

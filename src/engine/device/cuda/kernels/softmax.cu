@@ -12,7 +12,7 @@ template <typename A> struct exponentials {
     A greatest, sum;
     __device__ void add(A x) {
         if (x > greatest) {
-            sum = sum * exp(greatest - x) + 1;
+            sum = sum * exp(greatest - x) + (x < (A)INFINITY ? (A)1 : (A)NAN); // inf - inf
             greatest = x;
         } else if (x != (A)-INFINITY || greatest != x) {
             sum += exp(x - greatest); // a NaN makes the sum one
