@@ -107,8 +107,8 @@ static void log_softmax_short(plb_graph *g, plb_dtype dtype) {
 static void softmax_infinite(plb_graph *g, plb_dtype dtype) {
     double far[33] = {[7] = INFINITY};
     const plb_shape line = plb_shape_of(33);
-    const plb_value x =
-        plb_add(g, input(g, "x", dtype, plb_shape_of(5, 33)), plb_constant(g, dtype, &line, far));
+    const plb_value added = plb_cast(g, plb_constant(g, PLB_F64, &line, far), dtype);
+    const plb_value x = plb_add(g, input(g, "x", dtype, plb_shape_of(5, 33)), added);
     plb_output(g, "y", plb_softmax(g, x, 1));
     plb_output(g, "logarithms", plb_log_softmax(g, x, 1));
 }
