@@ -16,8 +16,8 @@ case starts after S seconds, and what still runs a minute later is ended.
 
 N processes (1) have a case each: they load and compile side by side, settle one after the other,
 and while one is timed the others are stopped. What finds no memory beside them is tried again when
-they are done. SIGTERM ends all of them. --epoch times an epoch of the MNIST network, 937 steps of 64 and one of 32, with the
-data on the device.
+they are done. SIGTERM ends all of them. --epoch times an epoch of the MNIST network, 937 steps of
+64 and one of 32, with the data on the device.
 """
 import argparse
 import json
