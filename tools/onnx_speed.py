@@ -111,6 +111,7 @@ def make_int8(path):
         plain, path, Reader(), per_channel=True,
         quant_format=quantization.QuantFormat.QDQ,
         activation_type=quantization.QuantType.QUInt8, weight_type=quantization.QuantType.QInt8)
+    os.unlink(plain)
 
 
 def model_file(name):
@@ -121,10 +122,8 @@ def model_file(name):
     if name not in MADE:
         return name  # a path
     CACHE.mkdir(parents=True, exist_ok=True)
-    path = CACHE / f"{name}.onnx"
-    if not path.exists():
-        {"bert": make_bert, "resnet50-int8": make_int8}[name](str(path))
-    return str(path)
+    return peers_cpu.made_once(str(CACHE / f"{name}.onnx"),
+                               {"bert": make_bert, "resnet50-int8": make_int8}[name])
 
 
 # ---------------------------------------------------------------------------- ONNX Runtime
