@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""run_tests, fuzz, dist and coverage.py where something is missing, wrong, or interrupted. What
-they call are scripts here, in the places of ctest, cmake, tar and fuzz targets."""
+"""run_tests, fuzz, dist, coverage.py and check_exports where something is missing, wrong, or
+interrupted. What they call are scripts here, in the places of ctest, cmake, tar and fuzz targets,
+and nm's words."""
 import importlib.machinery
 import importlib.util
 import json
@@ -183,6 +184,29 @@ def test_coverage_of_results_that_are_none(folder):
     status, _, told = called(folder, sys.executable, TOOLS / "coverage.py", results, "--check",
                              PLUMB=f"{folder}/nothing")
     assert status == 2 and "nothing" in told and len(told.splitlines()) == 1, told
+
+
+# ------------------------------------------------------------------------------ check_exports
+NM = """case $* in
+*--print-file-name*) for word; do case $word in *.o)
+    [ ! -s "$word" ] || { echo "nm: $word: file format not recognized" >&2; exit 1; }
+    echo "$word: plb_b T 0 1" ;; esac; done ;;
+*) echo 'plb_a T 0 1' ;;
+esac"""
+
+
+def test_exports_of_objects_that_are_none(folder):
+    script(folder, "nm", NM)
+    objects = pathlib.Path(folder) / "CMakeFiles/plumb_objects.dir"
+    objects.mkdir(parents=True)
+    status, told, _ = called(folder, TOOLS / "check_exports", folder)
+    assert status == 1 and "no objects in" in told and "1 failed" in told, told
+    (objects / "a.o").touch()
+    status, told, _ = called(folder, TOOLS / "check_exports", folder)
+    assert status == 0 and told == "2 passed, 0 failed, 0 skipped\n", told
+    (objects / "b.o").write_text("a letter")
+    status, told, _ = called(folder, TOOLS / "check_exports", folder)
+    assert status == 1 and "nm could not read all" in told and "1 failed" in told, told
 
 
 if __name__ == "__main__":
