@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -202,9 +203,17 @@ def main():
         run = run_onnxruntime(name, int(batch), arguments.threads)
         print(json.dumps(peers_cpu.sample(run, arguments.seconds, 5)))
         return
+    wrong = [case for case in arguments.cases if not re.fullmatch(r"[^:]+(:[1-9]\d*)?", case)]
+    if wrong:
+        parser.error(f"{', '.join(wrong)}: expected MODEL[:BATCH]")
+    if arguments.rounds < 1:
+        parser.error(f"--rounds {arguments.rounds}: expected 1 or more")
     what = "ms of the processor" if arguments.cpu else "ms"
     for case in arguments.cases or [*GIVEN, *MADE]:
-        ours, theirs = compare(case, arguments)
+        try:
+            ours, theirs = compare(case, arguments)
+        except (OSError, subprocess.CalledProcessError) as error:
+            sys.exit(f"onnx_speed: {case}: {error}")
         print(f"{case} threads {arguments.threads}: plumb {ours:.3f} onnxruntime {theirs:.3f} "
               f"{what}; ratio {ours / theirs:.2f}", flush=True)
 

@@ -157,8 +157,11 @@ def worker(stack, name, task, batch, threads, seconds):
 def plumb(name, task, batch, threads, seconds):
     bench = os.path.join(os.environ.get("PLUMB_BUILD", "build"), "plumb_bench")
     case = f"{name}:{task}:plan:{batch}:{threads}"
-    out = subprocess.run([bench, "--seconds", str(seconds), case], stdout=subprocess.PIPE,
-                         check=True, text=True).stdout
+    try:
+        out = subprocess.run([bench, "--seconds", str(seconds), case], stdout=subprocess.PIPE,
+                             check=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.exit(f"peers_cpu: {error}")
     return json.loads(out)
 
 
