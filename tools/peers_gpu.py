@@ -164,7 +164,11 @@ class Turns:
                 self.hand_out()
                 self.advance()
                 left = self.end + LATE_S - time.monotonic()
-                if not self.busy() or left < 0:
+                if not self.busy():
+                    break
+                if left < 0:
+                    for worker in self.busy():
+                        self.tell({"case": worker.case, "error": "it was ended, after the time"})
                     break
                 for key, _ in self.selector.select(min(left, LATE_S)):  # has a limit
                     lines = key.data.lines()

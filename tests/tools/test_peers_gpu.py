@@ -14,6 +14,7 @@ sys.dont_write_bytecode = True
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(TOP / "tests"))
 sys.path.append(str(TOP / "tools"))
+import peers_gpu  # noqa: E402
 from peers_gpu import Turns  # noqa: E402
 from runner import run  # noqa: E402
 
@@ -25,6 +26,8 @@ def say(**words): print(json.dumps(words), flush=True)
 say(torch="none")
 for case in iter(sys.stdin.readline, ""):
     case = case.strip()
+    if case == "lasts":
+        time.sleep(60)
     here = folder / f"has-{os.getpid()}"
     here.touch()
     if case == "dies":
@@ -102,6 +105,15 @@ def test_where_nothing_begins_each_case_is_told_why(folder):
 
 def test_no_case_after_the_time(folder):
     assert list(told(["case1", "case2", "case3"], 1, folder, seconds=1)) == ["case1"]  # of 1.2 s
+
+
+def test_case_that_is_ended_is_told(folder):
+    before, peers_gpu.LATE_S = peers_gpu.LATE_S, 0.5
+    try:
+        found = told(["lasts", "case1"], 2, folder, seconds=2)
+    finally:
+        peers_gpu.LATE_S = before
+    assert "begin" in found["case1"] and "it was ended" in found["lasts"]["error"], found
 
 
 def test_one_that_is_killed_while_another_is_timed(folder):
