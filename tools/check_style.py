@@ -20,8 +20,8 @@ MAX_FUNCTION_LINES = 70
 C_FILES = {".c", ".h", ".def", ".cu", ".cuh"}
 CHECKED = C_FILES | {".py", ".cmake", ".cpp", ".hpp", ".sh"}
 # With clang-format's layout a function's body opens at the end of a line that began in column 0 (or
-# continues one that did) and closes with a brace in column 0.
-BODY_OPENS = re.compile(r"^[A-Za-z_ ].*\) \{$")
+# continues one that did), but for a comment, and closes with a brace in column 0.
+BODY_OPENS = re.compile(r"^[A-Za-z_ ].*\) \{( *//.*)?$")
 BODY_CLOSES = re.compile(r"^\}")
 TYPE_NAME = re.compile(r"^(?:typedef )?(?:struct|enum|union) (\w+) \{|^\} (\w+);")
 MACRO_NAME = re.compile(r"^#\s*define\s+(\w+)")

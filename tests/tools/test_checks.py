@@ -38,6 +38,7 @@ def test_long_functions():
     body = ["    x();"] * 68
     assert not list(check_style.check_functions(["void f(void) {", *body, "}"]))
     assert list(check_style.check_functions(["void f(void) {", *body, *body, "}"]))
+    assert list(check_style.check_functions(["void f(void) { // g(1)", *body, *body, "}"]))
     two_lines = ["void f(int a,", "       int b) {"]
     assert list(check_style.check_functions([*two_lines, *body, *body, "}"]))
 
