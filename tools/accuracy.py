@@ -53,7 +53,10 @@ def run_plumb(arguments, seed):
     schedule = "cosine" if arguments.epochs > 1 else "constant"
     begin = children_seconds()
     done = subprocess.run(words + ["--schedule", schedule, "--seed", str(seed)],
-                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        said = done.stderr.strip().splitlines()[-1:] or [""]
+        raise SystemExit(f"accuracy.py: {PLUMB} ended with {done.returncode}: {said[0]}")
     epochs = json.loads(done.stdout)["epochs"]
     return {"accuracy": epochs[-1]["test_accuracy"],
             "wall_s": sum(e["seconds"] for e in epochs) / len(epochs),
@@ -131,6 +134,8 @@ def main():
     parser.add_argument("--lr", type=float, default=0.02)
     parser.add_argument("--momentum", type=float, default=0.9)
     arguments = parser.parse_args()
+    if min(arguments.epochs, arguments.seeds, arguments.threads) < 1:
+        parser.error("--epochs, --seeds and --threads: expected 1 or more")
     runs = {"plumb": [], "torch": []}
     for seed in range(1, arguments.seeds + 1):
         for stack, run in (("plumb", run_plumb), ("torch", run_torch)):
@@ -140,11 +145,16 @@ def main():
     for stack, (mean, spread, cpu, wall) in (("plumb", ours), ("torch", theirs)):
         print(f"{stack}: {100 * mean:.2f} % +- {100 * spread:.2f}; an epoch takes {cpu:.2f} s of "
               f"processor time, {wall:.2f} s on the clock, at least")
+    ratios = f"processor time {ours[2] / theirs[2]:.2f}, clock {ours[3] / theirs[3]:.2f}"
+    if arguments.seeds == 1:
+        print(f"difference {100 * (ours[0] - theirs[0]):+.2f} %, of one seed, which tells no "
+              f"noise; {ratios}")
+        return
     chance = 2 * ((ours[1] ** 2 + theirs[1] ** 2) / max(1, arguments.seeds)) ** 0.5
     difference = ours[0] - theirs[0]
     print(f"difference {100 * difference:+.2f} %, chance {100 * chance:.2f} %: "
           f"{'within' if abs(difference) <= chance else 'beyond'} the noise of seeds; "
-          f"processor time {ours[2] / theirs[2]:.2f}, clock {ours[3] / theirs[3]:.2f}")
+          f"{ratios}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@
 // "median_ms" is the latency of one launch with the device idle before, as its events tell,
 // "queued_ms" many launches divided, "host_ms" the processor's part of a launch behind others, and
 // "host_alone_ms" of one that finds the device idle; inputs lie on the device. "load_s": from
-// nothing to the first result.
+// nothing to the first result. Flags count for all cases, wherever they stand. Exit: 0 all were
+// timed; 2 some were not, or, and none was then, a flag or a case makes no sense.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,18 +57,38 @@ static int fail(const char *what) {
     return 2;
 }
 
+static const char *const tasks[] = {"infer", "train", NULL};
+static const char *const levels[] = {"plan", "interp", "replay", NULL}; // as level_of() has them
+static const char *const maths[] = {"f32", "tf32", NULL};
+static const char *const casts[] = {"bf16", "f16", NULL};
+
+// Where a word is in a list, or -1.
+static int place_of(const char *word, const char *const *list) {
+    for (int i = 0; list[i]; i++) {
+        if (strcmp(word, list[i]) == 0) return i;
+    }
+    return -1;
+}
+
 static int parse_case(const char *text, bench_case *c) {
     *c = (bench_case){0};
-    int n = sscanf(text, "%511[^:]:%15[^:]:%15[^:]:%d:%d:%d", c->model, c->task, c->level,
-                   &c->batch, &c->threads, &c->size);
-    if (n >= 5 && c->batch > 0 && c->threads > 0) return 0;
-    fprintf(stderr, "bench: %s: expected MODEL:TASK:LEVEL:BATCH:THREADS[:SIZE]\n", text);
+    int end = 0;
+    int n = sscanf(text, "%511[^:]:%15[^:]:%15[^:]:%d:%d%n:%d%n", c->model, c->task, c->level,
+                   &c->batch, &c->threads, &end, &c->size, &end);
+    if (n >= 5 && !text[end] && c->batch > 0 && c->threads > 0 && place_of(c->task, tasks) >= 0 &&
+        place_of(c->level, levels) >= 0) {
+        return 0;
+    }
+    fprintf(stderr,
+            "bench: %s: expected MODEL:TASK:LEVEL:BATCH:THREADS[:SIZE], with TASK infer or train, "
+            "LEVEL plan, interp or replay\n",
+            text);
     return 2;
 }
 
 static plb_level level_of(const char *name) {
-    if (strcmp(name, "interp") == 0) return PLB_LEVEL_INTERP;
-    return strcmp(name, "replay") == 0 ? PLB_LEVEL_REPLAY : PLB_LEVEL_PLAN;
+    static const plb_level found[] = {PLB_LEVEL_PLAN, PLB_LEVEL_INTERP, PLB_LEVEL_REPLAY};
+    return found[place_of(name, levels)];
 }
 
 static int is_onnx(const char *model) {
@@ -215,8 +236,7 @@ static void print_ops(const plb_plan *plan) {
 }
 
 static const char *math_name(void) {
-    static const char *const casts[] = {"", "bf16", "f16"};
-    if (common.autocast) return casts[common.autocast];
+    if (common.autocast) return common.autocast == PLB_AUTOCAST_F16 ? "f16" : "bf16";
     return common.math == PLB_MATH_TF32 ? "tf32" : "f32";
 }
 
@@ -320,15 +340,27 @@ static int run_case(const char *text) {
     return result;
 }
 
+static int refuse(const char *flag, const char *value, const char *expected) {
+    fprintf(stderr, "bench: %s %s: expected %s\n", flag, value, expected);
+    return 2;
+}
+
 static int set_number(char *text) {
-    char *equals = strchr(text, '=');
-    if (!equals || n_numbers == MAX_SET + 3) {
-        fprintf(stderr, "bench: --set %s: expected NAME=N\n", text);
-        return 2;
+    char *equals = strchr(text, '='), *end = NULL;
+    int64_t number = equals ? strtoll(equals + 1, &end, 10) : 0;
+    if (!equals || end == equals + 1 || *end || n_numbers == MAX_SET + 3) {
+        return refuse("--set", text, "NAME=N");
     }
     *equals = '\0';
-    numbers[n_numbers++] = (plb_onnx_dim){text, strtoll(equals + 1, NULL, 10)};
+    numbers[n_numbers++] = (plb_onnx_dim){text, number};
     return 0;
+}
+
+static int take_seconds(const char *flag, const char *value, double *out) {
+    char *end = NULL;
+    *out = strtod(value, &end);
+    if (end != value && !*end && *out >= 0 && *out < 1e6) return 0;
+    return refuse(flag, value, "a number of seconds");
 }
 
 static void show_line(void *context, plb_log_level level, const char *line) {
@@ -336,33 +368,59 @@ static void show_line(void *context, plb_log_level level, const char *line) {
     fprintf(stderr, "%8.1f ms  %s\n", (double)plb_now_ns() / 1e6, line);
 }
 
-int main(int argc, char **argv) {
-    plb_bound_spin_wait(argv);
+// A flag that has a value.
+static int take_flag(const char *flag, char *value) {
+    if (strcmp(flag, "--seconds") == 0) return take_seconds(flag, value, &seconds_a_case);
+    if (strcmp(flag, "--set") == 0) return set_number(value);
+    if (strcmp(flag, "--tune-time") == 0) {
+        double seconds = 0;
+        if (take_seconds(flag, value, &seconds)) return 2;
+        common.tune_ms = (int64_t)(1000 * seconds);
+    } else if (strcmp(flag, "--device") == 0) {
+        common.device = value;
+    } else if (strcmp(flag, "--math") == 0) {
+        if (place_of(value, maths) < 0) return refuse(flag, value, "f32 or tf32");
+        common.math = place_of(value, maths) ? PLB_MATH_TF32 : PLB_MATH_F32;
+    } else if (strcmp(flag, "--autocast") == 0) {
+        if (place_of(value, casts) < 0) return refuse(flag, value, "bf16 or f16");
+        common.autocast = place_of(value, casts) ? PLB_AUTOCAST_F16 : PLB_AUTOCAST_BF16;
+    } else {
+        return refuse(flag, value, "a flag of plumb_bench");
+    }
+    return 0;
+}
+
+// Flags are taken, cases are checked and moved to the front of argv; their number, or -1.
+static int take_arguments(int argc, char **argv) {
     int result = 0, cases = 0;
     for (int i = 1; i < argc; i++) {
+        bench_case c;
         if (strcmp(argv[i], "--ops") == 0) {
             show_ops = 1;
         } else if (strcmp(argv[i], "--recompute") == 0) {
             common.recompute = true;
-        } else if (strcmp(argv[i], "--tune-time") == 0 && i + 1 < argc) {
-            common.tune_ms = (int64_t)(1000 * atof(argv[++i]));
         } else if (strcmp(argv[i], "--debug") == 0) {
             plb_log_set_sink(show_line, NULL);
-        } else if (strcmp(argv[i], "--seconds") == 0 && i + 1 < argc) {
-            seconds_a_case = atof(argv[++i]);
-        } else if (strcmp(argv[i], "--device") == 0 && i + 1 < argc) {
-            common.device = argv[++i];
-        } else if (strcmp(argv[i], "--math") == 0 && i + 1 < argc) {
-            common.math = strcmp(argv[++i], "tf32") ? PLB_MATH_F32 : PLB_MATH_TF32;
-        } else if (strcmp(argv[i], "--autocast") == 0 && i + 1 < argc) {
-            common.autocast = strcmp(argv[++i], "f16") ? PLB_AUTOCAST_BF16 : PLB_AUTOCAST_F16;
-        } else if (strcmp(argv[i], "--set") == 0 && i + 1 < argc) {
-            result |= set_number(argv[++i]);
+        } else if (strncmp(argv[i], "--", 2) == 0) {
+            if (i + 1 == argc) {
+                fprintf(stderr, "bench: %s: expected a flag, with its value behind it\n", argv[i]);
+                return -1;
+            }
+            result |= take_flag(argv[i], argv[i + 1]);
+            i++;
         } else {
-            result |= run_case(argv[i]);
-            cases++;
+            result |= parse_case(argv[i], &c);
+            argv[cases++] = argv[i];
         }
     }
+    return result ? -1 : cases;
+}
+
+int main(int argc, char **argv) {
+    plb_bound_spin_wait(argv);
+    int result = 0, cases = take_arguments(argc, argv);
+    if (cases < 0) return 2;
+    for (int i = 0; i < cases; i++) result |= run_case(argv[i]);
     const size_t n_usual = cases ? 0 : sizeof usual / sizeof *usual;
     for (size_t i = 0; i < n_usual; i++) result |= run_case(usual[i]);
     return result;

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks every #include "..." below src/ and include/ against LAYERS."""
+"""Checks every #include "..." below src/ and include/ against LAYERS, and that none of our own
+stands in angle brackets. Exit: 0 all are allowed, 1 some are not, or there was nothing to check."""
 import pathlib
 import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+SUFFIXES = {".c", ".h", ".i", ".inc", ".def", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+ANGLED = re.compile(r"^\s*#\s*include\s+<([^>]+)>")
 
 
 def read_layers(text):
@@ -40,7 +43,9 @@ def complaints(path, text, layers):
         yield f"{path}: its folder has no line in LAYERS"
         return
     for number, line in enumerate(text.splitlines(), 1):
-        match = INCLUDE.match(line)
+        match, angled = INCLUDE.match(line), ANGLED.match(line)
+        if angled and layer_of(str(pathlib.PurePosixPath(angled[1]).parent), layers):
+            yield f'{path}:{number}: <{angled[1]}> is our own: write it as "{angled[1]}"'
         if not match or match[1].startswith("plumb/"):
             continue
         target = layer_of(str(pathlib.PurePosixPath(match[1]).parent), layers)
@@ -56,13 +61,15 @@ def main():
     layers = read_layers((ROOT / "LAYERS").read_text(encoding="utf-8"))
     passed = failed = 0
     for top in ("src", "include"):
-        for file in sorted((ROOT / top).rglob("*.[chi]")) + sorted((ROOT / top).rglob("*.def")):
+        for file in sorted(f for f in (ROOT / top).rglob("*") if f.suffix in SUFFIXES):
             path = file.relative_to(ROOT).as_posix()
             found = list(complaints(path, file.read_text(encoding="utf-8"), layers))
             for line in found:
                 print(line)
             passed, failed = passed + (not found), failed + bool(found)
     print(f"{passed} passed, {failed} failed, 0 skipped")
+    if not passed + failed:
+        sys.exit(f"check_layers: no file to check below {ROOT}")
     sys.exit(failed > 0)
 
 

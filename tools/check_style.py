@@ -4,7 +4,8 @@
 
     tools/check_style.py [FILE...]      without files: all that git knows or would add
 
-Prints file:line: complaint, and how many files were clean.
+Prints file:line: complaint, and how many files were clean. Exit: 0 all were, 1 some were not,
+2 a FILE is not there, there is nothing to check, or clang-format broke.
 """
 import pathlib
 import re
@@ -19,19 +20,34 @@ MAX_FUNCTION_LINES = 70
 C_FILES = {".c", ".h", ".def", ".cu", ".cuh"}
 CHECKED = C_FILES | {".py", ".cmake", ".cpp", ".hpp", ".sh"}
 # With clang-format's layout a function's body opens at the end of a line that began in column 0 (or
-# continues one that did) and closes with a brace in column 0.
-BODY_OPENS = re.compile(r"^[A-Za-z_ ].*\) \{$")
+# continues one that did), but for a comment, and closes with a brace in column 0.
+BODY_OPENS = re.compile(r"^[A-Za-z_ ].*\) \{( *//.*)?$")
 BODY_CLOSES = re.compile(r"^\}")
 TYPE_NAME = re.compile(r"^(?:typedef )?(?:struct|enum|union) (\w+) \{|^\} (\w+);")
 MACRO_NAME = re.compile(r"^#\s*define\s+(\w+)")
 
 
 def listed_files():
-    git = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=False,
+    git = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, check=False,
                          stdout=subprocess.PIPE, text=True)
     if git.returncode == 0:
-        return [ROOT / name for name in git.stdout.splitlines()]
+        return [ROOT / name for name in git.stdout.split("\0") if name]
     return [file for file in ROOT.rglob("*") if ".venv" not in file.parts]
+
+
+def named_files(names):
+    files = [pathlib.Path(name).resolve() for name in names]
+    for name, file in zip(names, files):
+        if not file.is_file():
+            refuse(f"{name}: no such file")
+        if ROOT not in file.parents:
+            refuse(f"{name}: not below {ROOT}")
+    return files
+
+
+def refuse(why):
+    print(f"check_style: {why}", file=sys.stderr)
+    sys.exit(2)
 
 
 def wants_check(file):
@@ -91,8 +107,10 @@ def check_format(files):
         return {}
     run = subprocess.run(["clang-format", "--dry-run"] + c_files, cwd=ROOT, check=False,
                          stderr=subprocess.PIPE, text=True)
+    if run.returncode:
+        refuse(f"clang-format ended with {run.returncode}: {run.stderr.strip()[-300:]}")
     found = {}
-    for file, line in re.findall(r"^(\S+?):(\d+):\d+: warning: code should be", run.stderr, re.M):
+    for file, line in re.findall(r"^(.+?):(\d+):\d+: warning: code should be", run.stderr, re.M):
         found.setdefault(str(pathlib.Path(file).resolve()), int(line))
     return found
 
@@ -112,8 +130,10 @@ def check_file(file):
 
 
 def main():
-    named = [pathlib.Path(name).resolve() for name in sys.argv[1:]]
+    named = named_files(sys.argv[1:])
     files = [file for file in named or listed_files() if wants_check(file)]
+    if not files and not named:
+        refuse(f"no file to check below {ROOT}")
     formats = check_format(files)
     failed = 0
     for file in sorted(files):

@@ -5,7 +5,8 @@ build/plumb) and from a run of ONNX's own test suite.
 
     tools/coverage.py RESULTS [--check]     RESULTS: what onnx_suite --list wrote for the node tests
 
-With --check nothing is written: exit 1 if the file is not what would be.
+With --check nothing is written: exit 1 if the file is not what would be. Exit 2: RESULTS are none,
+or `plumb coverage` failed.
 """
 import collections
 import json
@@ -23,10 +24,18 @@ OUT_OF_SCOPE = re.compile(
     r"|dropout in training|TreeEnsemble")
 
 
+def refuse(why):
+    print(f"coverage.py: {why}", file=sys.stderr)
+    sys.exit(2)
+
+
 def told(member, *flags):
     program = os.environ.get("PLUMB", ROOT / "build/plumb")
-    run = subprocess.run([program, "coverage", "--json", *flags], stdout=subprocess.PIPE,
-                         check=True)
+    try:
+        run = subprocess.run([program, "coverage", "--json", *flags], stdout=subprocess.PIPE,
+                             check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        refuse(error)
     return json.loads(run.stdout)[member]
 
 
@@ -52,12 +61,20 @@ def short(reason):
 
 def suite(path):
     verdicts = collections.defaultdict(list)
-    for line in path.read_text().splitlines():
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, ValueError) as error:
+        refuse(error)
+    for number, line in enumerate(lines, 1):
+        if line.count("\t") != 2:
+            refuse(f"{path}:{number}: expected a verdict, a name and a reason, with tabs between")
         verdict, name, reason = line.split("\t")
         if verdict == "refused" and OUT_OF_SCOPE.search(reason):
             verdict = "out"
         verdicts[verdict].append((name, short(reason)))
     inside = sum(len(v) for k, v in verdicts.items() if k != "out")
+    if not inside:
+        refuse(f"{path}: no test in it that is in scope")
     passed = len(verdicts["passed"])
     wrong = len(verdicts["wrong"]) + len(verdicts["broke"])
     lines = [

@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -111,6 +112,7 @@ def make_int8(path):
         plain, path, Reader(), per_channel=True,
         quant_format=quantization.QuantFormat.QDQ,
         activation_type=quantization.QuantType.QUInt8, weight_type=quantization.QuantType.QInt8)
+    os.unlink(plain)
 
 
 def model_file(name):
@@ -121,10 +123,8 @@ def model_file(name):
     if name not in MADE:
         return name  # a path
     CACHE.mkdir(parents=True, exist_ok=True)
-    path = CACHE / f"{name}.onnx"
-    if not path.exists():
-        {"bert": make_bert, "resnet50-int8": make_int8}[name](str(path))
-    return str(path)
+    return peers_cpu.made_once(str(CACHE / f"{name}.onnx"),
+                               {"bert": make_bert, "resnet50-int8": make_int8}[name])
 
 
 # ---------------------------------------------------------------------------- ONNX Runtime
@@ -203,9 +203,17 @@ def main():
         run = run_onnxruntime(name, int(batch), arguments.threads)
         print(json.dumps(peers_cpu.sample(run, arguments.seconds, 5)))
         return
+    wrong = [case for case in arguments.cases if not re.fullmatch(r"[^:]+(:[1-9]\d*)?", case)]
+    if wrong:
+        parser.error(f"{', '.join(wrong)}: expected MODEL[:BATCH]")
+    if arguments.rounds < 1:
+        parser.error(f"--rounds {arguments.rounds}: expected 1 or more")
     what = "ms of the processor" if arguments.cpu else "ms"
     for case in arguments.cases or [*GIVEN, *MADE]:
-        ours, theirs = compare(case, arguments)
+        try:
+            ours, theirs = compare(case, arguments)
+        except (OSError, subprocess.CalledProcessError) as error:
+            sys.exit(f"onnx_speed: {case}: {error}")
         print(f"{case} threads {arguments.threads}: plumb {ours:.3f} onnxruntime {theirs:.3f} "
               f"{what}; ratio {ours / theirs:.2f}", flush=True)
 

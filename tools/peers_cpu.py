@@ -20,6 +20,7 @@ missing are left out), and build/plumb_bench.
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -65,13 +66,28 @@ def torch_model(name, nhwc, training):
     return model.to(memory_format=torch.channels_last) if nhwc else model
 
 
+def made_once(path, make):
+    """A file that is kept for the next run: made beside and then put in its place, so that nobody
+    finds a part of it after an interruption, or meanwhile."""
+    if not os.path.exists(path):
+        part = f"{path}.{os.getpid()}.part"
+        try:
+            make(part)
+            os.replace(part, path)
+        finally:
+            if os.path.exists(part):
+                os.unlink(part)
+    return path
+
+
 def onnx_file(name):
     import torch
-    path = os.path.join(tempfile.gettempdir(), f"plumb-peer-{name}.onnx")
-    if not os.path.exists(path):
+
+    def export(path):
         torch.onnx.export(torch_model(name, False, False), torch.randn(2, *input_shape(name)), path,
                           input_names=["x"], dynamic_axes={"x": {0: "n"}}, dynamo=False)
-    return path
+
+    return made_once(os.path.join(tempfile.gettempdir(), f"plumb-peer-{name}.onnx"), export)
 
 
 def run_onnxruntime(name, batch, threads):
@@ -141,8 +157,11 @@ def worker(stack, name, task, batch, threads, seconds):
 def plumb(name, task, batch, threads, seconds):
     bench = os.path.join(os.environ.get("PLUMB_BUILD", "build"), "plumb_bench")
     case = f"{name}:{task}:plan:{batch}:{threads}"
-    out = subprocess.run([bench, "--seconds", str(seconds), case], stdout=subprocess.PIPE,
-                         check=True, text=True).stdout
+    try:
+        out = subprocess.run([bench, "--seconds", str(seconds), case], stdout=subprocess.PIPE,
+                             check=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.exit(f"peers_cpu: {error}")
     return json.loads(out)
 
 
@@ -176,6 +195,20 @@ def compare(case, arguments):
     return {stack: statistics.median(found) for stack, found in times.items() if found}
 
 
+def check(parser, arguments):
+    """Refuses what makes no sense before anything is timed."""
+    for case in arguments.cases:
+        if not re.fullmatch(r"[^:]+:(infer|train):[1-9]\d*", case):
+            parser.error(f"{case}: expected MODEL:TASK:BATCH, with TASK infer or train")
+    known = INFER + ("inductor",) if arguments.inductor else INFER
+    wrong = [stack for stack in (arguments.stacks or "").split(",") if stack and
+             stack not in known]
+    if wrong:
+        parser.error(f"--stacks {','.join(wrong)}: expected some of {','.join(known)}")
+    if arguments.rounds < 1:
+        parser.error(f"--rounds {arguments.rounds}: expected 1 or more")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=2)
@@ -192,18 +225,19 @@ def main():
         name, task, batch = arguments.cases[0].split(":")
         worker(arguments.worker, name, task, int(batch), arguments.threads, arguments.seconds)
         return
+    check(parser, arguments)
     results = []
     for case in arguments.cases:
         result = compare(case, arguments)
         if arguments.json:
             results.append({"case": case, "threads": arguments.threads, "times_ms": result})
             continue
-        best = min((ms, stack) for stack, ms in result.items()
-                   if stack != "plumb" or len(result) == 1)
+        best = min(((ms, stack) for stack, ms in result.items() if stack != "plumb"), default=None)
         row = " ".join(f"{stack} {ms:.1f}" for stack, ms in result.items())
         what = "ms of the processor" if arguments.cpu else "ms"
-        print(f"{case} threads {arguments.threads}: {row} {what}; plumb / {best[1]} = "
-              f"{result['plumb'] / best[0]:.2f}", flush=True)
+        ratio = (f"plumb / {best[1]} = {result['plumb'] / best[0]:.2f}" if best else
+                 "no peer was timed")
+        print(f"{case} threads {arguments.threads}: {row} {what}; {ratio}", flush=True)
     if arguments.json:
         print(json.dumps(results))
 

@@ -16,13 +16,14 @@ case starts after S seconds, and what still runs a minute later is ended.
 
 N processes (1) have a case each: they load and compile side by side, settle one after the other,
 and while one is timed the others are stopped. What finds no memory beside them is tried again when
-they are done. --epoch times an epoch of the MNIST network, 937 steps of 64 and one of 32, with the
-data on the device.
+they are done. SIGTERM ends all of them. --epoch times an epoch of the MNIST network, 937 steps of
+64 and one of 32, with the data on the device.
 """
 import argparse
 import json
 import os
 import pathlib
+import re
 import selectors
 import signal
 import subprocess
@@ -31,6 +32,8 @@ import tempfile
 import time
 
 WORKER = [sys.executable, str(pathlib.Path(__file__).with_name("peers_gpu_torch.py"))]
+CASE = re.compile(r"[^:]+:(infer|train):(f32|tf32|bf16|f16):[1-9]\d*:"
+                  r"(eager|graph|inductor|inductor-ro|inductor-graph)(:nchw)?")
 LATE_S = 60  # after which no case goes on, from when none begins
 CALM_S = 0.3  # after the others were stopped: what they had launched ends meanwhile
 
@@ -147,9 +150,13 @@ class Turns:
         for case in ended:
             self.tell({"case": case, "error": worker.last_words()})
         self.workers.remove(worker)
-        self.go_on()
+        timing = self.busy("timing")  # of another, which stays alone
+        if not timing:
+            self.go_on()
         if worker.case and self.waiting + self.again:
             self.workers.append(Worker(self.command, self.selector))
+            if timing:
+                self.workers[-1].signal(signal.SIGSTOP)
 
     def run(self):
         try:
@@ -157,7 +164,11 @@ class Turns:
                 self.hand_out()
                 self.advance()
                 left = self.end + LATE_S - time.monotonic()
-                if not self.busy() or left < 0:
+                if not self.busy():
+                    break
+                if left < 0:
+                    for worker in self.busy():
+                        self.tell({"case": worker.case, "error": "it was ended, after the time"})
                     break
                 for key, _ in self.selector.select(min(left, LATE_S)):  # has a limit
                     lines = key.data.lines()
@@ -179,6 +190,14 @@ def main():
     parser.add_argument("--epoch", action="store_true", help="of the MNIST network")
     parser.add_argument("cases", nargs="*")
     options = parser.parse_args()
+    wrong = [case for case in options.cases if not CASE.fullmatch(case)]
+    if wrong:
+        parser.error(f"{', '.join(wrong)}: expected MODEL:TASK:DTYPE:BATCH:MODE[:nchw]")
+    if not options.epoch and not options.cases:
+        parser.error("expected cases, or --epoch")
+    if options.jobs < 1:
+        parser.error(f"--jobs {options.jobs}: expected 1 or more")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     if options.epoch:
         return subprocess.run([*WORKER, "--epoch"], check=False).returncode
     Turns([*WORKER, "--timing", str(options.timing)], options.cases, options.jobs, options.seconds,

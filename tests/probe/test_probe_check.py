@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What tools/probe-check makes of iterations in which the cost of the probe is known, and that what
-it begins ahead waits for its turn."""
+"""What tools/probe-check makes of iterations in which the cost of the probe is known, that what it
+begins ahead waits for its turn, and what an interrupt leaves."""
 import importlib.machinery
 import importlib.util
+import os
 import pathlib
 import random
+import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -95,6 +98,86 @@ def test_what_is_begun_ahead_waits():
         child = next(iter(c.waiting.values()))[0]
         c.end_all()
         assert child.returncode == -9
+
+
+def scripts(work):
+    """A GPU that answers, and a plumb that writes down who it is and stays."""
+    for name, text in (("nvidia-smi", "echo 'No card, 1.2'"),
+                       ("plumb", f"echo $$ >>{work}/pids; exec sleep 60")):
+        (work / name).write_text(f"#!/bin/sh\n{text}\n")
+        (work / name).chmod(0o755)
+    (work / "tmp").mkdir()
+    return {**os.environ, "PATH": f"{work}:{os.environ['PATH']}", "TMPDIR": str(work / "tmp")}
+
+
+def alive(pid):
+    status = pathlib.Path(f"/proc/{pid}/stat")
+    return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def interrupted(number):
+    """Status, and what is left of the programs and of the folder that they worked in."""
+    with tempfile.TemporaryDirectory() as folder:
+        work = pathlib.Path(folder)
+        environment, pids = scripts(work), []
+        with subprocess.Popen([sys.executable, TOOL, "--parts", "later,jax", "--out", work / "out",
+                               "--programs", work], env=environment, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL,
+                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+                              ) as tool:
+            until = time.monotonic() + 30
+            while len(pids) < 2 and time.monotonic() < until:
+                time.sleep(.05)
+                pids = (work / "pids").read_text().split() if (work / "pids").exists() else []
+            time.sleep(.3)  # until it waits for the first
+            tool.send_signal(number)
+            tool.wait(timeout=30)
+        left = [pid for pid in pids if alive(pid)]
+        for pid in left:
+            os.kill(int(pid), signal.SIGKILL)
+        return tool.returncode, len(pids), left, list((work / "tmp").iterdir())
+
+
+def test_an_interrupt_leaves_nothing():
+    assert interrupted(signal.SIGINT) == (-signal.SIGINT, 2, [], [])
+    assert interrupted(signal.SIGTERM) == (128 + signal.SIGTERM, 2, [], [])
+
+
+def test_results_that_are_broken():
+    with tempfile.TemporaryDirectory() as folder:
+        work = pathlib.Path(folder)
+        environment = scripts(work)
+        kept = work / "probe-check.json"
+        for text in ('{"parts": {', "[]", "{}"):
+            kept.write_text(text)
+            done = subprocess.run([sys.executable, TOOL, "--parts", "jax", "--resume", "--out",
+                                   work, "--programs", work], env=environment, check=False,
+                                  capture_output=True, text=True)
+            told = done.stderr.splitlines()
+            assert done.returncode == 2 and len(told) == 1 and "--resume" in told[0], told
+            assert kept.read_text() == text
+
+
+def test_results_are_whole_whatever_comes_between():
+    whole = pathlib.Path.write_text
+
+    def half(path, text):
+        whole(path, text[:len(text) // 2])
+        raise KeyboardInterrupt
+
+    with tempfile.TemporaryDirectory() as folder:
+        c = types.SimpleNamespace(out=pathlib.Path(folder), checks=[], data={
+            "device": "No card", "driver": "1", "seconds": 1, "parts": {}})
+        check.write(c)
+        before = (c.out / "probe-check.json").read_bytes()
+        pathlib.Path.write_text = half
+        try:
+            check.write(c)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            pathlib.Path.write_text = whole
+        assert (c.out / "probe-check.json").read_bytes() == before
 
 
 sys.exit(run(globals()))
