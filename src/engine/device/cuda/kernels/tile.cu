@@ -27,8 +27,8 @@ template <int PIXELS, int FILTERS> struct tile {
 };
 
 // ---------------------------------------------------------------------------- tensor cores
-// As tensor cores read it: f32 is rounded to TF32, as they only cut it off. (There is an
-// instruction for that, which takes as long as four others.)
+// As tensor cores read it: f32 is rounded to TF32, as they only cut it off; what is no number stays
+// none.
 template <typename T> __device__ static inline void round_words(uint32_t (&)[4], T) {}
 __device__ static inline void round_words(uint32_t (&word)[4], float) {
 #pragma unroll
