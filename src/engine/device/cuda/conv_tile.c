@@ -91,12 +91,7 @@ static const char *refuse(const plb_query *q) {
     if (q->out[0].dtype == PLB_F32 && q->math != PLB_MATH_TF32) return "TF32 is not allowed";
     if (q->device->major < 8) return "tensor cores of before compute capability 8.0";
     if (plb_conv_shape_of(q->op, &q->in[0].shape, &q->in[1].shape, q->attrs, &s)) return "shapes";
-    for (int k = 0; k < q->n_in; k++) {
-        if (k == PLB_IN_BIAS || plb_own_channels_last(&q->in[k])) continue;
-        return "channels last only";
-    }
-    if (!plb_own_channels_last(&q->out[0])) return "channels last only";
-    return refuse_shape(q, &s);
+    return plb_operands_channels_last(q) ? refuse_shape(q, &s) : "channels last only";
 }
 
 // ---------------------------------------------------------------------------- variants

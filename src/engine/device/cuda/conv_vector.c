@@ -18,11 +18,7 @@ static const char *refuse(const plb_query *q) {
     if (plb_conv_shape_of(q->op, &q->in[0].shape, &q->in[1].shape, q->attrs, &s)) return "shapes";
     if (!plb_conv_is_product(&s)) return "1x1 with stride 1 only";
     if (pixels_of(&s) > PLB_VECTOR_PIXELS) return "over 8 pixels";
-    for (int k = 0; k < q->n_in; k++) {
-        if (k == PLB_IN_BIAS || plb_own_channels_last(&q->in[k])) continue;
-        return "channels last only";
-    }
-    return plb_own_channels_last(&q->out[0]) ? NULL : "channels last only";
+    return plb_operands_channels_last(q) ? NULL : "channels last only";
 }
 
 // As many as have something to add, in vectors of `width` elements.

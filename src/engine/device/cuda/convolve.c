@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/core/status.h"
+#include "engine/device/cuda/own.h"
 
 bool plb_operand_given(const plb_query *q, int k) {
     return k < q->n_in && q->in[k].dtype != PLB_DTYPE_COUNT;
@@ -38,6 +39,14 @@ bool plb_conv_is_product(const plb_conv_shape *s) {
     bool fits = s->groups == 1;
     for (int i = 0; i < PLB_MAX_SPATIAL; i++) {
         fits = fits && s->kernel[i] == 1 && s->stride[i] == 1 && !s->pad[i] && !s->pad_end[i];
+    }
+    return fits;
+}
+
+bool plb_operands_channels_last(const plb_query *q) {
+    bool fits = plb_own_channels_last(&q->out[0]);
+    for (int k = 0; k < q->n_in; k++) {
+        fits = fits && (k == PLB_IN_BIAS || plb_own_channels_last(&q->in[k]));
     }
     return fits;
 }

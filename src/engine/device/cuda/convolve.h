@@ -19,6 +19,8 @@ const char *plb_operand_suffix(plb_dtype dtype);
 const char *plb_operands_refuse(const plb_query *q);
 // Whether each pixel is a product with the filters: 1x1, stride 1, no padding, one group.
 bool plb_conv_is_product(const plb_conv_shape *s);
+// Whether values and filters lie pixel by pixel, all channels of each side by side.
+bool plb_operands_channels_last(const plb_query *q);
 // Of the definition.
 double plb_operands_flops(const plb_query *q);
 // Each operand moved once.
