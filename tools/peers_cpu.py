@@ -27,6 +27,8 @@ import sys
 import tempfile
 import time
 
+import whole_file
+
 INFER = ("eager", "eager-nhwc", "script", "onnxruntime", "openvino")
 TRAIN = ("eager", "eager-nhwc")
 
@@ -70,13 +72,7 @@ def made_once(path, make):
     """A file that is kept for the next run: made beside and then put in its place, so that nobody
     finds a part of it after an interruption, or meanwhile."""
     if not os.path.exists(path):
-        part = f"{path}.{os.getpid()}.part"
-        try:
-            make(part)
-            os.replace(part, path)
-        finally:
-            if os.path.exists(part):
-                os.unlink(part)
+        whole_file.replace(path, lambda part: make(str(part)))
     return path
 
 

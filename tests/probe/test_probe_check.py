@@ -15,6 +15,7 @@ import time
 import types
 
 TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools/probe-check"
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 loader = importlib.machinery.SourceFileLoader("probe_check", str(TOOL))
 check = importlib.util.module_from_spec(importlib.util.spec_from_loader("probe_check", loader))
 sys.dont_write_bytecode = True
@@ -161,7 +162,7 @@ def test_results_that_are_broken():
 def test_results_are_whole_whatever_comes_between():
     whole = pathlib.Path.write_text
 
-    def half(path, text):
+    def half(path, text, **_):
         whole(path, text[:len(text) // 2])
         raise KeyboardInterrupt
 

@@ -16,6 +16,7 @@ import types
 
 sys.dont_write_bytecode = True
 sys.path.append(str(pathlib.Path(__file__).parents[1]))
+sys.path.append(str(pathlib.Path(__file__).parents[2] / "tools"))
 from runner import run  # noqa: E402
 
 TOOL = pathlib.Path(__file__).resolve().parent.parent.parent / "tools/gpu-check"
@@ -187,7 +188,7 @@ def test_results_are_whole_whatever_comes_between():
     tool = loaded()
     whole = pathlib.Path.write_text
 
-    def half(path, text):
+    def half(path, text, **_):
         whole(path, text[:len(text) // 2])
         raise KeyboardInterrupt
 
