@@ -79,13 +79,15 @@ std::shared_ptr<Model> alexnet(const ModelOptions &o) {
     return model;
 }
 
-std::shared_ptr<Model> vgg16(const ModelOptions &o) {
+// `convs`: how many there are between two pools.
+std::shared_ptr<Model> vgg(const std::vector<int> &convs, const ModelOptions &o) {
     auto model = std::make_shared<Stacked>(7);
     const double p = o.dropout ? 0.5 : 0.0;
     nn::Sequential features;
     int64_t in = 3;
-    for (const auto &[convs, out] : {std::pair{2, 64}, {2, 128}, {3, 256}, {3, 512}, {3, 512}}) {
-        for (int i = 0; i < convs; i++) {
+    for (size_t group = 0; group < convs.size(); group++) {
+        const int64_t out = group < 3 ? 64 << group : 512;
+        for (int i = 0; i < convs[group]; i++) {
             features->push_back(conv(in, out, 3, 1, 1));
             features->push_back(relu());
             in = out;
@@ -166,12 +168,75 @@ struct ResNet : Model {
     }
 };
 
+// A convolution, its norm, and values cut to 0 to 6.
+struct Clipped : nn::Module {
+    nn::Conv2d convolution;
+    nn::BatchNorm2d norm;
+
+    Clipped(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t groups)
+        : convolution(nn::Conv2dOptions(in, out, kernel)
+                          .stride(stride)
+                          .padding(kernel / 2)
+                          .groups(groups)
+                          .bias(false)),
+          norm(out) {
+        register_module("0", convolution);
+        register_module("1", norm);
+    }
+
+    torch::Tensor forward(torch::Tensor x) { return norm(convolution(x)).clamp_(0, 6); }
+};
+
+// Channels times `widening`, a depthwise 3x3 convolution, and a linear one back to few (Sandler et
+// al. 2018).
+struct InvertedResidual : nn::Module {
+    nn::Sequential steps;
+    bool shortcut;
+
+    InvertedResidual(int64_t in, int64_t out, int64_t stride, int64_t widening)
+        : shortcut(stride == 1 && in == out) {
+        const int64_t wide = in * widening;
+        if (widening != 1) steps->push_back(Clipped(in, wide, 1, 1, 1));
+        steps->push_back(Clipped(wide, wide, 3, stride, wide));
+        steps->push_back(conv(wide, out, 1, 1, 0, false));
+        steps->push_back(nn::BatchNorm2d(out));
+        register_module("conv", steps);
+    }
+
+    torch::Tensor forward(torch::Tensor x) {
+        return shortcut ? x + steps->forward(x) : steps->forward(x);
+    }
+};
+
+std::shared_ptr<Model> mobilenet_v2(const ModelOptions &o) {
+    static constexpr struct {
+        int64_t widening, out, blocks, stride;
+    } groups[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
+                  {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
+    auto model = std::make_shared<Stacked>(1);
+    nn::Sequential features(Clipped(3, 32, 3, 2, 1));
+    int64_t in = 32;
+    for (const auto &group : groups) {
+        for (int64_t i = 0; i < group.blocks; i++) {
+            const int64_t stride = i == 0 ? group.stride : 1;
+            features->push_back(InvertedResidual(in, group.out, stride, group.widening));
+            in = group.out;
+        }
+    }
+    features->push_back(Clipped(in, 1280, 1, 1, 1));
+    model->add(features,
+               nn::Sequential(nn::Dropout(o.dropout ? 0.2 : 0.0), nn::Linear(1280, o.classes)));
+    return model;
+}
+
 } // namespace
 
 std::shared_ptr<Model> make_model(const std::string &name, const ModelOptions &o) {
     if (name == "mnist_cnn") return std::make_shared<MnistCnn>(o);
     if (name == "alexnet") return alexnet(o);
-    if (name == "vgg16") return vgg16(o);
+    if (name == "vgg16") return vgg({2, 2, 3, 3, 3}, o);
+    if (name == "vgg19") return vgg({2, 2, 4, 4, 4}, o);
+    if (name == "mobilenet_v2") return mobilenet_v2(o);
     if (name == "resnet18") {
         return std::make_shared<ResNet>(std::vector<int>{2, 2, 2, 2}, false, o.classes);
     }

@@ -17,7 +17,7 @@ struct ModelOptions {
     bool dropout; // false: p = 0 everywhere
 };
 
-// mnist_cnn, alexnet, vgg16, resnet18 or resnet50; NULL for any other.
+// mnist_cnn, alexnet, vgg16, vgg19, resnet18, resnet50 or mobilenet_v2; NULL for any other.
 std::shared_ptr<Model> make_model(const std::string &name, const ModelOptions &options);
 
 } // namespace plumb

@@ -23,8 +23,8 @@ CASES = [("mnist_cnn", "infer", 28, {}), ("mnist_cnn", "train", 28, {}),
          ("resnet18", "infer", 64, {}), ("resnet18", "train", 64, {"channels_last": True}),
          ("alexnet", "train", 64, {}), ("lenet5", "infer", 28, {})]
 # Deep networks on tiny batches are exact in f64 alone.
-WIDE = [("resnet18", False), ("resnet18", True), ("resnet50", False)] + (
-    [("vgg16", False)] if FULL else [])
+WIDE = [("resnet18", False), ("resnet18", True), ("resnet50", False), ("mobilenet_v2", False)] + (
+    [("vgg16", False), ("vgg19", False)] if FULL else [])
 
 
 def built():
