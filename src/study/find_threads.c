@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "report/units.h"
 #include "study/finding.h"
 
 // Whether the item's part is there for its operators: its epochs are of other samples.
@@ -216,11 +217,14 @@ void plb_find_table1(const plb_finder *f) {
             ours = torch ? ours_for(f, torch) : NULL;
         }
         if (!ours) continue;
+        char of_torch[PLB_UNIT_BYTES_SHOWN], of_ours[PLB_UNIT_BYTES_SHOWN];
+        plb_unit_show(PLB_UNIT_PER_SECOND, 1e9 / plb_find_sample_ns(torch), of_torch);
+        plb_unit_show(PLB_UNIT_PER_SECOND, 1e9 / plb_find_sample_ns(ours), of_ours);
         plb_find_say(
             f, PLB_OPEN,
-            "Table 1's throughputs are of another paper, on another machine. Here %s on %s, batch "
-            "%lld at %lld: torch-eager %.3g samples/s, %s %.3g.",
-            models[k], torch->device, (long long)torch->batch, (long long)torch->size,
-            1e9 / plb_find_sample_ns(torch), ours->stack, 1e9 / plb_find_sample_ns(ours));
+            "Table 1's throughputs are of another paper, on another machine. Here samples of %s on "
+            "%s, batch %lld at %lld: torch-eager %s, %s %s.",
+            models[k], torch->device, (long long)torch->batch, (long long)torch->size, of_torch,
+            ours->stack, of_ours);
     }
 }

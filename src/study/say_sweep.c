@@ -112,34 +112,55 @@ static void *room(teller *t, size_t count, size_t each) {
 }
 
 // ---------------------------------------------------------------------------- bars
-static void draw_bars(teller *t) {
-    size_t n = (size_t)t->lines;
-    double *y = room(t, n, sizeof *y), *low = room(t, n, sizeof *y), *high = room(t, n, sizeof *y);
-    const char **names = room(t, n, sizeof *names), **labels = room(t, n, sizeof *labels);
-    int *colours = room(t, n, sizeof *colours);
-    if (!y || !low || !high || !names || !labels || !colours) return;
-    for (size_t i = 0; i < n; i++) {
+// Of one device: beside a card's bars those of a processor would have no length.
+static void draw_bars_of(teller *t, const char *device, bool alone) {
+    plb_arena *arena = plb_document_arena(t->d);
+    size_t n = 0, most = (size_t)t->lines;
+    double *y = room(t, most, sizeof *y), *low = room(t, most, sizeof *y),
+           *high = room(t, most, sizeof *y);
+    const char **names = room(t, most, sizeof *names), **labels = room(t, most, sizeof *labels);
+    int *colours = room(t, most, sizeof *colours);
+    char *what = plb_arena_printf(arena, "throughput%s%s", alone ? "" : "-", alone ? "" : device);
+    const char *title = alone ? "Throughput" : plb_arena_printf(arena, "Throughput, %s", device);
+    if (!y || !low || !high || !names || !labels || !colours || !what || !title) return;
+    for (char *c = strchr(what, ':'); c; c = strchr(c, ':')) *c = '-'; // of "cuda:1"
+    for (size_t i = 0; i < most; i++) {
         const plb_result *item = t->line[i];
         double samples = (double)item->batch * 1e9;
-        y[i] = item->ok ? samples / plb_result_number(item, "median_ns") : NAN;
-        low[i] = item->ok ? samples / plb_result_number(item, "high_ns") : NAN;
-        high[i] = item->ok ? samples / plb_result_number(item, "low_ns") : NAN;
-        names[i] = line_name(t, item), labels[i] = why_none(item);
-        colours[i] = plb_stack_colour(item->stack);
+        if (strcmp(item->device, device) != 0) continue;
+        y[n] = item->ok ? samples / plb_result_number(item, "median_ns") : NAN;
+        low[n] = item->ok ? samples / plb_result_number(item, "high_ns") : NAN;
+        high[n] = item->ok ? samples / plb_result_number(item, "low_ns") : NAN;
+        names[n] = line_name(t, item), labels[n] = why_none(item);
+        colours[n++] = plb_stack_colour(item->stack);
     }
     const plb_figure_series series = {
         .name = "", .count = n, .y = y, .low = low, .high = high, .label = labels};
     plb_section_figure(
         t->section,
         &(plb_figure){.kind = PLB_FIGURE_BARS,
-                      .name = name_of(t, "throughput"),
-                      .title = "Throughput",
+                      .name = name_of(t, what),
+                      .title = title,
                       .y = {.title = "samples", .unit = PLB_UNIT_PER_SECOND, .zero = true},
                       .category = names,
                       .categories = n,
                       .category_colour = colours,
                       .series = &series,
                       .series_count = 1});
+}
+
+// Whether no line before it has its device.
+static bool first_of_device(const teller *t, int line) {
+    for (int i = 0; i < line; i++)
+        if (!strcmp(t->line[i]->device, t->line[line]->device)) return false;
+    return true;
+}
+
+static void draw_bars(teller *t) {
+    int devices = 0;
+    for (int i = 0; i < t->lines; i++) devices += first_of_device(t, i);
+    for (int i = 0; i < t->lines; i++)
+        if (first_of_device(t, i)) draw_bars_of(t, t->line[i]->device, devices == 1);
 }
 
 // ---------------------------------------------------------------------------- slices

@@ -400,15 +400,33 @@ static void cells_are_compared_within_their_part(void) {
     close_store();
 }
 
-static void put_throughput(const char *stack, int batch, double median_ns) {
+static void put_throughput_on(const char *device, const char *stack, int batch, double median_ns) {
     char keys[400], results[100];
     snprintf(keys, sizeof keys,
-             "{\"kind\":\"sweep\",\"model\":\"resnet18\",\"stack\":\"%s\",\"device\":\"cpu\","
+             "{\"kind\":\"sweep\",\"model\":\"resnet18\",\"stack\":\"%s\",\"device\":\"%s\","
              "\"threads\":2,\"batch\":%d,\"task\":\"train\",\"size\":8,\"region\":\"latency\"}",
-             stack, batch);
+             stack, device, batch);
     snprintf(results, sizeof results, "{\"median_ns\":%g}", median_ns);
     const plb_study_item_row row = {"again", keys, "ok", NULL, results};
     CHECK_OK(plb_store_put_item(store, run, &row));
+}
+
+static void put_throughput(const char *stack, int batch, double median_ns) {
+    put_throughput_on("cpu", stack, batch, median_ns);
+}
+
+static void bars_of_each_device_are_a_figure(void) {
+    open_store();
+    put_throughput("torch-eager", 2, 1e9);
+    char *said = page();
+    CHECK_PAGE("### Throughput\n");
+    plb_free(said);
+    put_throughput_on("cuda:1", "torch-eager", 2, 1e6);
+    said = page();
+    CHECK_PAGE("### Throughput, cpu\n");
+    CHECK_PAGE("### Throughput, cuda:1\n");
+    plb_free(said);
+    close_store();
 }
 
 static void throughputs_are_of_equal_work(void) {
@@ -419,7 +437,7 @@ static void throughputs_are_of_equal_work(void) {
     plb_free(said);
     put_throughput("plumb-plan", 2, 5e8);
     said = page();
-    CHECK_PAGE("batch 2 at 8: torch-eager 2 samples/s, plumb-plan 4.");
+    CHECK_PAGE("batch 2 at 8: torch-eager 2 /s, plumb-plan 4 /s.");
     plb_free(said);
     close_store();
 }
@@ -486,6 +504,7 @@ static const check_test tests[] = {
     {"what_has_not_learnt_shows_nothing", what_has_not_learnt_shows_nothing},
     {"cells_are_compared_within_their_part", cells_are_compared_within_their_part},
     {"throughputs_are_of_equal_work", throughputs_are_of_equal_work},
+    {"bars_of_each_device_are_a_figure", bars_of_each_device_are_a_figure},
     {"a_stand_in_is_named_with_its_part", a_stand_in_is_named_with_its_part},
     {"an_empty_study_has_a_page", an_empty_study_has_a_page},
 };
