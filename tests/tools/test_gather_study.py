@@ -50,6 +50,14 @@ def test_later_files_win(folder):
     assert not [name for name in left if name.startswith("OUT.db.")], left
 
 
+def test_items_are_in_the_order_of_the_document_that_has_most(folder):
+    def document(*numbers):
+        return {**GOOD, "items": [{**ITEM, "keys": {"kind": "infer", "n": n}, "results": {"n": n}}
+                                  for n in numbers]}
+    assert gather(folder, document(3, 9), document(1, 2, 3), document(2)) == (0, [])
+    assert [i["n"] for i in items(folder)] == [1, 2, 3, 9]
+
+
 def test_files_that_are_none(folder):
     gather(folder, GOOD)
     for wrong, words in (("{", "Expecting"), ("[]", "expected what"),
