@@ -219,6 +219,10 @@ def test_each_mode_has_its_day():
     assert tool.peer_date(row, "graph") == "2026-01-01", row
     assert tool.peer_date(row, "eager") == "2026-02-02", row
     assert tool.peer_date({"peers_date": "2026-01-01"}, "graph") == "2026-01-01"
+    row = {"peers": {"graph": 1.0}, "peers_date": "2025-12-31"}  # from before modes told it
+    check.row = lambda key: row
+    tool.take_peer(check, {**found, "case": "m:infer:bf16:1:eager"}, "2026-02-02")
+    assert [tool.peer_date(row, mode) for mode in ("graph", "eager")] == ["2025-12-31", "2026-02-02"]
 
 
 if __name__ == "__main__":
