@@ -160,16 +160,19 @@ static plb_status propose(plb_conv_problem *p) { // locked
 }
 
 // ---------------------------------------------------------------------------- plans
-// Transforms keep what they made of both operands: tiles that overlap, turned to channels first.
+// Transforms keep what they made of all operands: of values tiles that overlap, turned to channels
+// first; Fourier's of a filter of any size the spectrum of a whole tile.
 static size_t workspace_limit_bytes(const plb_conv_problem *p) {
     const plb_conv_shape *s = &p->spec.shape;
     const size_t most = p->device->memory_bytes / 16;
+    const double spectrum_bytes = 32 * (32 / 2 + 1) * 2 * sizeof(float);
     double values = (double)s->n * (double)s->c, results = (double)s->n * (double)s->k;
+    double filters = (double)s->k * (double)s->c / (double)s->groups;
     if (!plb_conv_without_tensor_cores(&p->spec)) return usual_workspace_bytes;
     for (int i = 0; i < PLB_MAX_SPATIAL; i++) {
         values *= (double)s->in[i], results *= (double)s->out[i];
     }
-    size_t bytes = (size_t)(4 * sizeof(float) * (values + results));
+    size_t bytes = (size_t)(4 * sizeof(float) * (values + results) + spectrum_bytes * filters);
     if (bytes > most) bytes = most;
     return bytes > usual_workspace_bytes ? bytes : usual_workspace_bytes;
 }
