@@ -222,7 +222,8 @@ def test_each_mode_has_its_day():
     row = {"peers": {"graph": 1.0}, "peers_date": "2025-12-31"}  # from before modes told it
     check.row = lambda key: row
     tool.take_peer(check, {**found, "case": "m:infer:bf16:1:eager"}, "2026-02-02")
-    assert [tool.peer_date(row, mode) for mode in ("graph", "eager")] == ["2025-12-31", "2026-02-02"]
+    days = [tool.peer_date(row, mode) for mode in ("graph", "eager")]
+    assert days == ["2025-12-31", "2026-02-02"]
 
 
 if __name__ == "__main__":
