@@ -58,17 +58,26 @@ static plb_status check_batches(const plb_bench_options *o) {
     return plb_fail(PLB_EINVAL, "--batch auto is found by timing: expected numbers for a proof");
 }
 
+static plb_status check_devices(const plb_words *devices) {
+    for (int i = 0; i < devices->count; i++) {
+        const char *d = devices->word[i];
+        if (!plb_case_is_device(d))
+            return plb_fail(PLB_EINVAL, "--device %s: expected cpu, cuda or cuda:N", d);
+        for (int k = 0; k < i; k++)
+            if (strcmp(plb_case_device(devices->word[k]), plb_case_device(d)) == 0)
+                return plb_fail(PLB_EINVAL, "--device: %s and %s are the same device",
+                                devices->word[k], d);
+    }
+    return PLB_OK;
+}
+
 static plb_status check_options(const plb_bench_options *o) {
     CHECK_WORDS("task", &o->tasks, "infer", "train");
     CHECK_WORDS("dtype", &o->dtypes, "f32", "bf16", "f16");
     CHECK_WORDS("math", &o->maths, "f32", "tf32");
     CHECK_WORDS("autocast", &o->autocasts, "none", "bf16", "f16");
     CHECK_WORDS("region", &o->regions, "latency", "queued", "host", "return");
-    for (int i = 0; i < o->devices.count; i++) {
-        const char *d = o->devices.word[i];
-        if (!plb_case_is_device(d))
-            return plb_fail(PLB_EINVAL, "--device %s: expected cpu, cuda or cuda:N", d);
-    }
+    PLB_TRY(check_devices(&o->devices));
     PLB_TRY(check_batches(o));
     PLB_TRY(check_numbers("size", &o->sizes, 1));
     return check_numbers("threads", &o->threads, 1);
@@ -209,8 +218,7 @@ static plb_status fill_group(plb_bench *b, const axis *axes, const int *digit, p
     PLB_TRY(status);
     snprintf(c->model, sizeof c->model, "%s", g->facts.model);
     snprintf(c->task, sizeof c->task, "%s", word[TASK]);
-    snprintf(c->device, sizeof c->device, "%s",
-             strcmp(word[DEVICE], "cuda") == 0 ? "cuda:0" : word[DEVICE]);
+    snprintf(c->device, sizeof c->device, "%s", plb_case_device(word[DEVICE]));
     snprintf(c->dtype, sizeof c->dtype, "%s", word[DTYPE]);
     snprintf(c->math, sizeof c->math, "%s", word[MATH]);
     snprintf(c->autocast, sizeof c->autocast, "%s", word[AUTOCAST]);

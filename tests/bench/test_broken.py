@@ -210,10 +210,13 @@ def test_refused_by_capability():
         check(status == 5 and case.get("outcome") == "refused" and case["reason"],
               f"{words}: {status} {case.get('outcome')} {err[-300:]}")
     for words in (("--stack", "plumb-plam"), ("--task", "trian"), ("--batch", "0"),
-                  ("--region", "latecy"), ("--device", "gpu"), ("--set", "x"),
+                  ("--region", "latecy"), ("--device", "gpu"), ("--device", "cuda,cuda:0"),
+                  ("--device", "cuda:1,cpu,cuda:01"), ("--set", "x"),
                   ("--memory-limit", "many"), ("--batch", "8", "--resume", "99")):
         status, document, err = place.run("bench", "mnist_cnn", *words)
         check(status == 2 and err.count("\n") <= 2, f"{words}: {status} {err}")
+    check(place.run("bench", "mnist_cnn", "--device", "cuda,cuda:0")[2].endswith(
+        "--device: cuda and cuda:0 are the same device\n"), "one device by two names")
     status, _, err = place.run("bench", "resnet81")
     check(status == 2 and "resnet18" in err, f"unknown model: {err}")
 
