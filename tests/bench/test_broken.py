@@ -221,6 +221,17 @@ def test_refused_by_capability():
     check(status == 2 and "resnet18" in err, f"unknown model: {err}")
 
 
+def test_dots_in_a_name():
+    """Of a stack whose name has one, beside a stack that has the name up to there."""
+    place = Place()
+    place.add_script("broken_stack.py", "my", "my.stack")
+    status, document, err = place.run("verify", "mnist_cnn", "--stack", "my,my.stack", "--batch",
+                                      "8", "--no-lock", "--set", "my.stack.no_tuning=true")
+    settings = {c["stack"]: c["settings"] for c in document["cases"]} if document else None
+    check(status == 0 and settings == {"my": {}, "my.stack": {"no_tuning": "true"}},
+          f"a dot in a name: {status} {settings} {err[-300:]}")
+
+
 def test_busy():
     """Blocks that are taken while another program keeps a processor busy are marked, and kept."""
     place = Place()
@@ -275,6 +286,7 @@ def test_json():
 def main():
     test_refused_by_capability()
     test_json()
+    test_dots_in_a_name()
     test_busy()
     test_ways()
     test_memory()
