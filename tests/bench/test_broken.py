@@ -167,6 +167,32 @@ def test_kill(how):
     check(status == 0, f"a lock was left: {err[-300:]}")
 
 
+def test_failed():
+    """A run that fails tells what it measured before, and how to go on, as an interrupted one."""
+    place = Place()
+    words = ("bench", "mnist_cnn", "lenet5", "--stack", "plumb-plan", *COMMON)
+    weights = os.path.join(place.path, "cache", "plumb", "weights")
+    status, _, err = place.run("verify", "lenet5", "--stack", "plumb-plan", "--batch", "8",
+                               "--no-lock")
+    check(status == 0, f"before a failure: {status} {err[-500:]}")
+    weights = os.path.join(weights, os.listdir(weights)[0])
+    os.remove(weights)
+    os.mkdir(weights)  # where a file is to be written
+    process = place.start(*words)
+    out, err = process.communicate(timeout=60)
+    check(process.returncode == 6 and weights in err.splitlines()[-1],
+          f"failed: {process.returncode} {err[-500:]}")
+    check("EQUAL" in out and "not reached" in out and "run 1" in out, f"failed, told: {out}")
+    check("--no-lock --resume 1" in err, f"how to go on: {err[-500:]}")
+    status, document, err = place.run(*words)
+    outcomes = [case["outcome"] for case in document["cases"]] if document else None
+    check(status == 6 and outcomes == ["ok", None], f"failed, as JSON: {status} {outcomes}")
+    os.rmdir(weights)
+    status, document, err = place.run(*words, "--resume", "1")
+    check(status == 0 and [case["resumed"] for case in document["cases"]] == [True, False],
+          f"after a failure: {status} {err[-500:]}")
+
+
 def test_full_disk():
     place = Place()
     disk = os.path.join(place.path, "small")
@@ -292,6 +318,7 @@ def main():
     test_memory()
     test_kill(signal.SIGKILL)
     test_kill(signal.SIGINT)
+    test_failed()
     test_full_disk()
     finish()
 
