@@ -24,6 +24,8 @@ import numpy as np
 from PIL import Image
 from torchvision import transforms
 
+import whole_file
+
 CORPUS = pathlib.Path("fuzz/corpus")
 GOLDEN = pathlib.Path("tests/golden/images.txt")
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -176,8 +178,8 @@ def main() -> None:
              for path in sorted((CORPUS / kind).glob(f"*.{kind[:2]}*g"))]
     lines += [line(name, data) for name, data in photos(arguments.data)]
     GOLDEN.parent.mkdir(exist_ok=True)
-    GOLDEN.write_text("# " + f"Made by tools/golden_images.py with Pillow {Image.__version__}.\n"
-                      + "\n".join(lines) + "\n")
+    head = f"# Made by tools/golden_images.py with Pillow {Image.__version__}."
+    whole_file.replace_text(GOLDEN, "\n".join([head, *lines]) + "\n")
 
 
 if __name__ == "__main__":

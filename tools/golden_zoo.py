@@ -20,6 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/zoo"))
 import torch_models  # noqa: E402
+import whole_file  # noqa: E402
 
 DTYPES = {torch.float32: "f32", torch.int64: "i64"}
 ENTRY = re.compile(r"^ZOO\((\w+), \w+, -?\d+, \"\w+\", \"\w+\", \d+, \d+, (\d+), (\d+), (\d+)",
@@ -58,8 +59,8 @@ def main():
     for name, *extent in ENTRY.findall((ROOT / "src/zoo/zoo.def").read_text()):
         golden[name] = describe(name, [int(e) for e in extent])
     path = ROOT / "tests/golden/zoo_names.json"
-    path.write_text("{\n" + ",\n".join(f'"{k}": {json.dumps(v)}' for k, v in golden.items())
-                    + "\n}\n")
+    lines = ",\n".join(f'"{k}": {json.dumps(v)}' for k, v in golden.items())
+    whole_file.replace_text(path, "{\n" + lines + "\n}\n")
     print(f"{len(golden)} models in {path}")
 
 

@@ -208,16 +208,25 @@ static void read_group_v2(const char *root, const char *group, plb_machine *out)
     }
 }
 
+// Whether "cpu,cpuacct" lists it, whole: "cpuset" is another one, with groups of its own.
+static bool has_controller(const char *list, const char *name) {
+    const size_t length = strlen(name);
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, name, length) == 0 && (!at[length] || at[length] == ',')) return true;
+    return false;
+}
+
 static void read_group_v1(const char *root, const char *controllers, const char *group,
                           plb_machine *out) {
     char quota[64], period[64];
-    if (strstr(controllers, "cpu") &&
+    if (has_controller(controllers, "cpu") &&
         read_group(root, "/sys/fs/cgroup/cpu", group, "cpu.cfs_quota_us", quota, sizeof quota) &&
         read_group(root, "/sys/fs/cgroup/cpu", group, "cpu.cfs_period_us", period, sizeof period)) {
         lower_quota(out, strtod(quota, NULL), strtod(period, NULL));
     }
-    if (strstr(controllers, "memory") && read_group(root, "/sys/fs/cgroup/memory", group,
-                                                    "memory.limit_in_bytes", quota, sizeof quota)) {
+    if (has_controller(controllers, "memory") &&
+        read_group(root, "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes", quota,
+                   sizeof quota)) {
         lower_memory(out, quota);
     }
 }

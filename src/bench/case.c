@@ -305,5 +305,10 @@ void plb_case_title(const plb_case *c, char *out, size_t size) {
 
 bool plb_case_is_device(const char *name) {
     if (strcmp(name, "cpu") == 0 || strcmp(name, "cuda") == 0) return true;
-    return strncmp(name, "cuda:", 5) == 0 && name[5] && !name[5 + strspn(name + 5, "0123456789")];
+    if (strncmp(name, "cuda:", 5) != 0 || (name[5] == '0' && name[6])) return false;
+    return name[5] && !name[5 + strspn(name + 5, "0123456789")];
+}
+
+const char *plb_case_device(const char *name) {
+    return strcmp(name, "cuda") == 0 ? "cuda:0" : name;
 }

@@ -58,6 +58,15 @@ static const char *const unequal[] = {
     "NVIDIA_TF32_OVERRIDE",
     "LD_PRELOAD",
     "GLIBC_TUNABLES",
+    "MALLOC_ARENA_MAX",
+    "MALLOC_ARENA_TEST",
+    "MALLOC_CHECK_",
+    "MALLOC_MMAP_MAX_",
+    "MALLOC_MMAP_THRESHOLD_",
+    "MALLOC_PERTURB_",
+    "MALLOC_TOP_PAD_",
+    "MALLOC_TRIM_THRESHOLD_",
+    "MALLOC_CONF",
 };
 enum { UNEQUAL = sizeof unequal / sizeof *unequal };
 

@@ -58,17 +58,26 @@ static plb_status check_batches(const plb_bench_options *o) {
     return plb_fail(PLB_EINVAL, "--batch auto is found by timing: expected numbers for a proof");
 }
 
+static plb_status check_devices(const plb_words *devices) {
+    for (int i = 0; i < devices->count; i++) {
+        const char *d = devices->word[i];
+        if (!plb_case_is_device(d))
+            return plb_fail(PLB_EINVAL, "--device %s: expected cpu, cuda or cuda:N", d);
+        for (int k = 0; k < i; k++)
+            if (strcmp(plb_case_device(devices->word[k]), plb_case_device(d)) == 0)
+                return plb_fail(PLB_EINVAL, "--device: %s and %s are the same device",
+                                devices->word[k], d);
+    }
+    return PLB_OK;
+}
+
 static plb_status check_options(const plb_bench_options *o) {
     CHECK_WORDS("task", &o->tasks, "infer", "train");
     CHECK_WORDS("dtype", &o->dtypes, "f32", "bf16", "f16");
     CHECK_WORDS("math", &o->maths, "f32", "tf32");
     CHECK_WORDS("autocast", &o->autocasts, "none", "bf16", "f16");
     CHECK_WORDS("region", &o->regions, "latency", "queued", "host", "return");
-    for (int i = 0; i < o->devices.count; i++) {
-        const char *d = o->devices.word[i];
-        if (!plb_case_is_device(d))
-            return plb_fail(PLB_EINVAL, "--device %s: expected cpu, cuda or cuda:N", d);
-    }
+    PLB_TRY(check_devices(&o->devices));
     PLB_TRY(check_batches(o));
     PLB_TRY(check_numbers("size", &o->sizes, 1));
     return check_numbers("threads", &o->threads, 1);
@@ -87,14 +96,25 @@ static plb_status grow(void *array_pointer, int *capacity, int need, size_t size
     return PLB_OK;
 }
 
-// "STACK.key=value" for this stack.
-static plb_status apply_setting(plb_case *c, const char *word) {
-    const char *dot = strchr(word, '.'), *equals = strchr(word, '=');
-    size_t n = strlen(c->stack);
-    if (!dot || !equals || equals < dot + 2 || dot == word) {
+// How much of "STACK.key=value" is the stack. Names of stacks may have dots too: it is the longest
+// of those that there are; what begins with none ends at the first dot.
+static size_t stack_length(const plb_stacks *stacks, const char *word) {
+    size_t longest = 0;
+    for (size_t i = 0; i <= stacks->count; i++) {
+        const char *name = i < stacks->count ? stacks->list[i].name : stacks->reference->name;
+        const size_t n = strlen(name);
+        if (n > longest && strncmp(word, name, n) == 0 && word[n] == '.') longest = n;
+    }
+    return longest ? longest : strcspn(word, ".");
+}
+
+static plb_status apply_setting(const plb_stacks *stacks, plb_case *c, const char *word) {
+    const size_t n = stack_length(stacks, word);
+    const char *dot = word + n, *equals = strchr(dot, '=');
+    if (!*dot || !equals || equals < dot + 2 || dot == word) {
         return plb_fail(PLB_EINVAL, "--set %s: expected STACK.key=value", word);
     }
-    if ((size_t)(dot - word) != n || strncmp(word, c->stack, n) != 0) return PLB_OK;
+    if (n != strlen(c->stack) || strncmp(word, c->stack, n) != 0) return PLB_OK;
     char key[48];
     snprintf(key, sizeof key, "%.*s", (int)(equals - dot - 1), dot + 1);
     return plb_case_set(c, key, equals + 1);
@@ -105,7 +125,7 @@ static plb_status check_setting_stacks(const plb_bench *b) {
         const plb_stack *stack;
         char name[64];
         const char *word = b->options.settings.word[i];
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "."), word);
+        snprintf(name, sizeof name, "%.*s", (int)stack_length(&b->stacks, word), word);
         plb_status status = plb_stacks_get(&b->stacks, name, &stack);
         if (status) return plb_fail_context(status, "--set %s", word);
     }
@@ -131,7 +151,7 @@ static plb_status add_case(plb_bench *b, plb_group *group, const plb_stack *stac
                           .high_ns = (double)NAN};
     snprintf(c->c.stack, sizeof c->c.stack, "%s", stack->name);
     for (int i = 0; i < b->options.settings.count; i++) {
-        PLB_TRY(apply_setting(&c->c, b->options.settings.word[i]));
+        PLB_TRY(apply_setting(&b->stacks, &c->c, b->options.settings.word[i]));
     }
     b->case_count++, group->count++;
     return PLB_OK;
@@ -209,8 +229,7 @@ static plb_status fill_group(plb_bench *b, const axis *axes, const int *digit, p
     PLB_TRY(status);
     snprintf(c->model, sizeof c->model, "%s", g->facts.model);
     snprintf(c->task, sizeof c->task, "%s", word[TASK]);
-    snprintf(c->device, sizeof c->device, "%s",
-             strcmp(word[DEVICE], "cuda") == 0 ? "cuda:0" : word[DEVICE]);
+    snprintf(c->device, sizeof c->device, "%s", plb_case_device(word[DEVICE]));
     snprintf(c->dtype, sizeof c->dtype, "%s", word[DTYPE]);
     snprintf(c->math, sizeof c->math, "%s", word[MATH]);
     snprintf(c->autocast, sizeof c->autocast, "%s", word[AUTOCAST]);

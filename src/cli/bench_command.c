@@ -2,6 +2,7 @@
 #include "cli/bench_command.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/core/status.h"
 #include "cli/bench_flags.h"
@@ -61,6 +62,22 @@ static void tell_how_to_go_on(const session *s) {
     }
 }
 
+static bool has_ended_case(const plb_bench *bench) {
+    for (int i = 0; i < plb_bench_case_count(bench); i++)
+        if (plb_bench_case_at(bench, i)->ended) return true;
+    return false;
+}
+
+// What was measured, of a run that ended early. The reason for that stays the error, whatever
+// becomes of the telling.
+static plb_status tell_part(plb_call *call, const session *s, plb_status why) {
+    char text[512];
+    snprintf(text, sizeof text, "%s", plb_error_text());
+    if (tell(call, s->bench, false)) plb_note("%s", plb_error_text());
+    tell_how_to_go_on(s);
+    return plb_fail(why, "%s", text);
+}
+
 plb_status plb_bench_command(plb_call *call, bool verify) {
     const plb_bench_flags *f = call->options;
     session s;
@@ -71,11 +88,9 @@ plb_status plb_bench_command(plb_call *call, bool verify) {
     plb_bench_print_plan(s.bench, &s.options);
     status = plb_bench_run(s.bench);
     plb_bench_clear_shown();
-    // Interrupted or not: what was measured is told. Proofs are not stored, nor told by halves.
-    if (status && (verify || status != PLB_ECANCELLED)) goto out;
-    plb_status told = tell(call, s.bench, verify);
-    if (status) tell_how_to_go_on(&s);
-    if (!status) status = told;
+    // Proofs are not stored, nor told by halves.
+    if (status && (verify || (status != PLB_ECANCELLED && !has_ended_case(s.bench)))) goto out;
+    status = status ? tell_part(call, &s, status) : tell(call, s.bench, verify);
     call->exit_code = plb_bench_exit_code(s.bench);
 out:
     close_session(&s);

@@ -14,7 +14,7 @@
 #include "data/inspect.h"
 #include "data/registry.h"
 
-typedef struct data_options {
+typedef struct data_options { // all of show; NULL or 0: not given
     const char *output, *split;
     int64_t count, size, seed;
 } data_options;
@@ -263,15 +263,20 @@ static plb_status check(plb_call *call, const char *name) {
 }
 
 // ---------------------------------------------------------------------------- show
+static const char *split_of(const data_options *o) {
+    return o->split ? o->split : "train";
+}
+
 static plb_status draw_sheet(const char *name, const data_options *o, plb_image *out) {
-    plb_data_split split = strcmp(o->split, "test") == 0 ? PLB_TEST : PLB_TRAIN;
+    plb_data_split split = strcmp(split_of(o), "test") == 0 ? PLB_TEST : PLB_TRAIN;
     plb_dataset_options options = {.size = o->size};
     if (strchr(name, '/') && !o->size) options.size = 96;
     plb_dataset *set = NULL;
     char title[128];
     PLB_TRY(plb_dataset_open(name, split, &options, &set));
-    snprintf(title, sizeof title, "%s, %s", set->info.name, o->split);
-    plb_contact_options sheet = {.title = title, .columns = o->count, .seed = (uint64_t)o->seed};
+    snprintf(title, sizeof title, "%s, %s", set->info.name, split_of(o));
+    plb_contact_options sheet = {
+        .title = title, .columns = o->count ? o->count : 10, .seed = (uint64_t)o->seed};
     plb_status status = plb_contact_sheet(set, &sheet, out);
     plb_dataset_free(set);
     return status;
@@ -282,12 +287,24 @@ static plb_status show_sheet(plb_call *call, const char *name) {
     const char *slash = strrchr(name, '/');
     char path[512];
     plb_image sheet;
-    snprintf(path, sizeof path, "%s-%s.png", slash && slash[1] ? slash + 1 : name, o->split);
+    snprintf(path, sizeof path, "%s-%s.png", slash && slash[1] ? slash + 1 : name, split_of(o));
     PLB_TRY(draw_sheet(name, o, &sheet));
     plb_status status = plb_image_write_png(&sheet, o->output ? o->output : path);
     plb_image_free(&sheet);
     if (status) return status;
     return answer("sheet", name, o->output ? o->output : path, call->json);
+}
+
+// All flags are show's: elsewhere they would change nothing.
+static plb_status refuse_flags(const data_options *o, const char *verb) {
+    const char *flag = o->output  ? "out"
+                       : o->split ? "split"
+                       : o->count ? "count"
+                       : o->size  ? "size"
+                       : o->seed  ? "seed"
+                                  : NULL;
+    if (!flag) return PLB_OK;
+    return plb_fail(PLB_EINVAL, "--%s is for show, not for %s", flag, verb);
 }
 
 static plb_status run_data(plb_call *call) {
@@ -299,6 +316,7 @@ static plb_status run_data(plb_call *call) {
         return plb_fail(PLB_EINVAL,
                         "expected list, get NAME, check NAME or show NAME, found \"%s\"", verb);
     }
+    if (which != 3) PLB_TRY(refuse_flags(call->options, verb));
     if (which == 0 && call->operand_count > 1)
         return plb_fail(PLB_EINVAL, "unexpected \"%s\"", call->operands[1]);
     if (which == 0) return list(call->json);
@@ -313,10 +331,10 @@ static plb_status run_data(plb_call *call) {
 static const plb_flag flags[] = {
     {FLAG("out", FILE, output), .letter = 'o', .value = "F.png",
      .help = "show: where the sheet is written"},
-    {FLAG("split", CHOICE, split), .value = "train|test", .fallback = "train",
-     .help = "show: which part of the data"},
-    {FLAG("count", INT, count), .value = "N", .min = 1, .max = 100, .fallback = "10",
-     .help = "show: samples of a class"},
+    {FLAG("split", CHOICE, split), .value = "train|test",
+     .help = "show: which part of the data; default train"},
+    {FLAG("count", INT, count), .value = "N", .min = 1, .max = 100,
+     .help = "show: samples of a class; default 10"},
     {FLAG("size", INT, size), .value = "N", .min = 0, .max = 1024,
      .help = "show: height and width of pictures that come in any size"},
     {FLAG("seed", INT, seed), .value = "N", .min = 0, .max = INT64_MAX,

@@ -253,6 +253,14 @@ static plb_status check_files(const context *c, const plb_yaml *at, const plb_st
     return PLB_OK;
 }
 
+static bool has_twins(const plb_study_words *devices) {
+    for (size_t i = 0; i < devices->count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(plb_case_device(devices->word[k]), plb_case_device(devices->word[i])) == 0)
+                return true;
+    return false;
+}
+
 static plb_status check_part(const context *c, const plb_yaml *at, const plb_study_part *part) {
     needs need;
     PLB_TRY(check_files(c, at, part, &need));
@@ -272,6 +280,8 @@ static plb_status check_part(const context *c, const plb_yaml *at, const plb_stu
     for (size_t i = 0; i < part->devices.count; i++)
         if (!plb_case_is_device(part->devices.word[i]))
             return expected(c, plb_yaml_find(at, "devices"), "cpu, cuda or cuda:N");
+    if (has_twins(&part->devices))
+        return expected(c, plb_yaml_find(at, "devices"), "each device once (cuda is cuda:0)");
     for (size_t i = 0; i < part->batch.count; i++)
         if (part->batch.value[i] < 1)
             return expected(c, plb_yaml_find(at, "batch"), "batches from 1");
@@ -328,6 +338,9 @@ static plb_status choose_devices(const context *c, const char *devices, plb_stud
         words.word[words.count++] = word;
     }
     if (!words.count) return plb_fail(PLB_EINVAL, "--device: expected a list, found none");
+    if (has_twins(&words))
+        return plb_fail(PLB_EINVAL, "--device %s: expected each device once (cuda is cuda:0)",
+                        devices);
     for (size_t i = 0; i < spec->part_count; i++) spec->parts[i].devices = words;
     return PLB_OK;
 }

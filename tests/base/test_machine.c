@@ -84,6 +84,32 @@ static void version_1_quota(void) {
     end();
 }
 
+// The root group limits nothing: version 2 has no files for it, version 1 says -1.
+static void no_quota_in_the_root_group(void) {
+    plb_machine machine;
+    begin();
+    put("/proc/self/cgroup", "4:cpu,cpuacct:/\n0::/\n");
+    put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+    put("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+    plb_machine_read(root, &machine);
+    CHECK(machine.quota_cpus == 0 && machine.memory_limit_bytes == 0);
+    end();
+}
+
+// A group of cpuset is not the group of that path of cpu.
+static void version_1_cpuset_has_no_quota(void) {
+    plb_machine machine;
+    begin();
+    put("/proc/self/cgroup", "5:cpuset:/other\n4:cpuacct,cpu:/job\n");
+    put("/sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "200000\n");
+    put("/sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "50000\n");
+    put("/sys/fs/cgroup/cpu/other/cpu.cfs_quota_us", "50000\n");
+    put("/sys/fs/cgroup/cpu/other/cpu.cfs_period_us", "50000\n");
+    plb_machine_read(root, &machine);
+    CHECK_SAY(machine.quota_cpus == 4, "%g", machine.quota_cpus);
+    end();
+}
+
 static void threads_obey_affinity_and_quota(void) {
     static const struct {
         int affinity, threads;
@@ -163,6 +189,8 @@ static const check_test tests[] = {
     {"version_2_quota_is_the_least_of_the_chain", version_2_quota_is_the_least_of_the_chain},
     {"version_2_inside_a_container", version_2_inside_a_container},
     {"version_1_quota", version_1_quota},
+    {"no_quota_in_the_root_group", no_quota_in_the_root_group},
+    {"version_1_cpuset_has_no_quota", version_1_cpuset_has_no_quota},
     {"threads_obey_affinity_and_quota", threads_obey_affinity_and_quota},
     {"processor_is_read_from_its_files", processor_is_read_from_its_files},
     {"nothing_known_is_unknown", nothing_known_is_unknown},

@@ -167,6 +167,32 @@ def test_kill(how):
     check(status == 0, f"a lock was left: {err[-300:]}")
 
 
+def test_failed():
+    """A run that fails tells what it measured before, and how to go on, as an interrupted one."""
+    place = Place()
+    words = ("bench", "mnist_cnn", "lenet5", "--stack", "plumb-plan", *COMMON)
+    weights = os.path.join(place.path, "cache", "plumb", "weights")
+    status, _, err = place.run("verify", "lenet5", "--stack", "plumb-plan", "--batch", "8",
+                               "--no-lock")
+    check(status == 0, f"before a failure: {status} {err[-500:]}")
+    weights = os.path.join(weights, os.listdir(weights)[0])
+    os.remove(weights)
+    os.mkdir(weights)  # where a file is to be written
+    process = place.start(*words)
+    out, err = process.communicate(timeout=60)
+    check(process.returncode == 6 and weights in err.splitlines()[-1],
+          f"failed: {process.returncode} {err[-500:]}")
+    check("EQUAL" in out and "not reached" in out and "run 1" in out, f"failed, told: {out}")
+    check("--no-lock --resume 1" in err, f"how to go on: {err[-500:]}")
+    status, document, err = place.run(*words)
+    outcomes = [case["outcome"] for case in document["cases"]] if document else None
+    check(status == 6 and outcomes == ["ok", None], f"failed, as JSON: {status} {outcomes}")
+    os.rmdir(weights)
+    status, document, err = place.run(*words, "--resume", "1")
+    check(status == 0 and [case["resumed"] for case in document["cases"]] == [True, False],
+          f"after a failure: {status} {err[-500:]}")
+
+
 def test_full_disk():
     place = Place()
     disk = os.path.join(place.path, "small")
@@ -210,12 +236,26 @@ def test_refused_by_capability():
         check(status == 5 and case.get("outcome") == "refused" and case["reason"],
               f"{words}: {status} {case.get('outcome')} {err[-300:]}")
     for words in (("--stack", "plumb-plam"), ("--task", "trian"), ("--batch", "0"),
-                  ("--region", "latecy"), ("--device", "gpu"), ("--set", "x"),
+                  ("--region", "latecy"), ("--device", "gpu"), ("--device", "cuda,cuda:0"),
+                  ("--device", "cuda:1,cpu,cuda:01"), ("--set", "x"),
                   ("--memory-limit", "many"), ("--batch", "8", "--resume", "99")):
         status, document, err = place.run("bench", "mnist_cnn", *words)
         check(status == 2 and err.count("\n") <= 2, f"{words}: {status} {err}")
+    check(place.run("bench", "mnist_cnn", "--device", "cuda,cuda:0")[2].endswith(
+        "--device: cuda and cuda:0 are the same device\n"), "one device by two names")
     status, _, err = place.run("bench", "resnet81")
     check(status == 2 and "resnet18" in err, f"unknown model: {err}")
+
+
+def test_dots_in_a_name():
+    """Of a stack whose name has one, beside a stack that has the name up to there."""
+    place = Place()
+    place.add_script("broken_stack.py", "my", "my.stack")
+    status, document, err = place.run("verify", "mnist_cnn", "--stack", "my,my.stack", "--batch",
+                                      "8", "--no-lock", "--set", "my.stack.no_tuning=true")
+    settings = {c["stack"]: c["settings"] for c in document["cases"]} if document else None
+    check(status == 0 and settings == {"my": {}, "my.stack": {"no_tuning": "true"}},
+          f"a dot in a name: {status} {settings} {err[-300:]}")
 
 
 def test_busy():
@@ -272,11 +312,13 @@ def test_json():
 def main():
     test_refused_by_capability()
     test_json()
+    test_dots_in_a_name()
     test_busy()
     test_ways()
     test_memory()
     test_kill(signal.SIGKILL)
     test_kill(signal.SIGINT)
+    test_failed()
     test_full_disk()
     finish()
 

@@ -120,6 +120,24 @@ static void test_unequal_environment(void) {
     plb_fingerprint_free(&without);
 }
 
+// So does one of the C library's allocator: who allocates most in a call has most of it.
+static void test_allocator_of_the_environment(void) {
+    static const char *const names[] = {"MALLOC_ARENA_MAX", "MALLOC_TRIM_THRESHOLD_",
+                                        "GLIBC_TUNABLES"};
+    for (int i = 0; i < 3; i++) {
+        plb_fingerprint without, with;
+        unsetenv(names[i]);
+        CHECK_OK(plb_fingerprint_take("", 0, &without));
+        setenv(names[i], "1", 1);
+        CHECK_OK(plb_fingerprint_take("", 0, &with));
+        unsetenv(names[i]);
+        CHECK_SAY(strcmp(without.machine, with.machine) != 0, "%s", names[i]);
+        CHECK_SAY(with.warning && strstr(with.warning, names[i]), "%s", names[i]);
+        plb_fingerprint_free(&with);
+        plb_fingerprint_free(&without);
+    }
+}
+
 // Spins until killed, as a child of nobody here. Returns its number.
 static pid_t start_stranger(void) {
     int ends[2];
@@ -221,6 +239,7 @@ static const check_test tests[] = {
     {"state_of_files", test_state_of_files},
     {"this_machine", test_this_machine},
     {"unequal_environment", test_unequal_environment},
+    {"allocator_of_the_environment", test_allocator_of_the_environment},
     {"busy", test_busy},
     {"git", test_git},
     {"out_of_memory", test_out_of_memory},

@@ -306,6 +306,20 @@ def test_flags_that_would_do_nothing_are_refused():
         expect_refusal(plumb("models", file, "--dim", "btach=2"), "no input has an extent")
 
 
+def test_flags_of_data_are_those_of_show():
+    for verb in ([], ["list"], ["get", "mnist"], ["check", "digits"]):
+        for words in (["--out", "x.png"], ["--split", "train"], ["--count", 10], ["--size", 8],
+                      ["--seed", 1]):
+            run = plumb("data", *verb, *words)
+            name = verb[0] if verb else "list"
+            expect_refusal(run, f"{words[0]} is for show, not for {name}")
+            assert not run.stdout
+    with Folder() as f:
+        for words, name in (([], "digits-train.png"), (["--split", "test"], "digits-test.png")):
+            found = document("data", "show", "digits", *words, cwd=f.path)
+            assert found["sheet"] == name and (f.path / name).exists(), found
+
+
 def test_verify_where_the_weights_depend_on_the_size():
     run = plumb("verify", "mnist_cnn", "--task", "infer,train", "--size", "28,32", "--batch", 2,
                 "--stack", "plumb-plan", "--no-lock", "--json")

@@ -109,6 +109,12 @@ static void mistakes_are_named_with_line_and_key(void) {
                 parse(text, &wrong, &spec));
     wrong.set = "parts.train.lrr=1";
     CHECK_FAILS(PLB_EINVAL, "no key lrr; did you mean lr?", parse(text, &wrong, &spec));
+    plb_spec_options devices = {.devices = "cuda:1,cuda,cuda:0"};
+    CHECK_FAILS(PLB_EINVAL, "--device cuda:1,cuda,cuda:0: expected each device once",
+                parse(text, &devices, &spec));
+    CHECK_FAILS(
+        PLB_EINVAL, "devices: expected each device once",
+        parse(with("    devices: cpu\n", "    devices: [cuda, cuda:0]\n"), &options, &spec));
     wrong.set = "parts";
     CHECK_FAILS(PLB_EINVAL, "expected key=value", parse(text, &wrong, &spec));
     CHECK_FAILS(PLB_EINVAL, "expected a document, found none", parse("", &options, &spec));

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""run_tests, fuzz, dist, coverage.py and check_exports where something is missing, wrong, or
-interrupted. What they call are scripts here, in the places of ctest, cmake, tar and fuzz targets,
-and nm's words."""
+"""run_tests, fuzz, dist, coverage.py, check_exports, setup and the makers of golden files where
+something is missing, wrong, or interrupted. What they call are scripts here, in the places of
+ctest, cmake, tar and fuzz targets, and nm's words."""
 import importlib.machinery
 import importlib.util
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -207,6 +208,58 @@ def test_exports_of_objects_that_are_none(folder):
     (objects / "b.o").write_text("a letter")
     status, told, _ = called(folder, TOOLS / "check_exports", folder)
     assert status == 1 and "nm could not read all" in told and "1 failed" in told, told
+
+
+# ------------------------------------------------------------------------------ setup
+def test_setup_without_python(folder):
+    every = "for p in $PACKAGES; do echo installed $p; done"
+    script(folder, "dpkg-query", every)
+    script(folder, "apt-get", "exit 1")
+    words = (TOOLS / "setup").read_text().replace("\n", " ")
+    packages = " ".join(re.findall(r"_packages=\(([^)]*)\)", words))
+    top = script(folder, "tools/setup", (TOOLS / "setup").read_text().split("\n", 1)[1], "bash")
+    (top.parent / "requirements.txt").write_text("torch==1\n")  # and no .venv
+    status, told, wrong = called(folder, top, "all", "--check", PACKAGES=packages, PLB_PYTHON="")
+    assert status == 0 and told == "Nothing is missing.\n", (told, wrong)
+    unset = ("env", "-u", "PLB_PYTHON", top, "all", "--check")
+    status, told, wrong = called(folder, *unset, PACKAGES=packages)
+    assert status == 1 and "into .venv" in told, (told, wrong)
+    status, _, wrong = called(folder, top, "all", "--check", PACKAGES=packages, PLB_PYTHON="false")
+    assert status == 2 and "PLB_PYTHON=false lacks a package" in wrong, wrong
+
+
+# ------------------------------------------------------------------------------ golden files
+GOLDEN = """
+import importlib, pathlib, resource, sys
+from unittest import mock
+sys.path.insert(0, sys.argv.pop(1))
+for name in ("numpy", "PIL", "torchvision", "torch", "torch.utils", "torch.utils.flop_counter",
+             "torch_models"):
+    sys.modules[name] = mock.MagicMock()
+sys.modules["PIL"].Image.__version__ = "1"
+tool = importlib.import_module(sys.argv.pop(1))
+tool.ROOT = pathlib.Path(".")
+tool.photos = lambda folder: [("photo", b"")]
+tool.line = lambda *_: "x" * 1000
+tool.describe = lambda *_: "x" * 1000
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+tool.main()
+"""
+
+
+def test_golden_files_are_whole_or_as_they_were(folder):
+    folder = pathlib.Path(folder)
+    golden = folder / "tests/golden"
+    golden.mkdir(parents=True)
+    (folder / "src/zoo").mkdir(parents=True)
+    (folder / "src/zoo/zoo.def").write_text('ZOO(a, b, 1, "c", "d", 1, 2, 3, 4, 5)\n')
+    for tool, name in (("golden_images", "images.txt"), ("golden_zoo", "zoo_names.json")):
+        (golden / name).write_text("as it was")
+        done = subprocess.run([sys.executable, "-B", "-c", GOLDEN, TOOLS, tool], text=True,
+                              cwd=folder, capture_output=True, timeout=60, check=False)
+        assert done.returncode and "File too large" in done.stderr, done.stderr
+        assert (golden / name).read_text() == "as it was", tool
+        assert [p.name for p in golden.iterdir() if p.name.endswith(".part")] == [], tool
 
 
 if __name__ == "__main__":

@@ -20,19 +20,24 @@ static const entry entries[] = {
 #undef PLB_CPU_KERNEL
     {PLB_OP_COUNT, &plb_cpu_ref},
 };
-enum { N_ENTRIES = sizeof entries / sizeof *entries, MAX_OF_OP = 8 };
+enum { N_ENTRIES = sizeof entries / sizeof *entries };
 
-static const plb_kernel *lists[PLB_OP_COUNT][MAX_OF_OP + 1];
+// One op's kernels after another's, the reference and a NULL after each op's: however many an op
+// has, all have room.
+static const plb_kernel *all[N_ENTRIES + 2 * PLB_OP_COUNT];
+static const plb_kernel *const *lists[PLB_OP_COUNT];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void fill(void) {
+    int n = 0;
     for (int op = 0; op < PLB_OP_COUNT; op++) {
-        int n = 0;
-        for (int i = 0; i < N_ENTRIES && n < MAX_OF_OP; i++) {
+        lists[op] = &all[n];
+        for (int i = 0; i < N_ENTRIES; i++) {
             if (entries[i].op == (plb_op_id)op || entries[i].op == PLB_OP_COUNT) {
-                lists[op][n++] = entries[i].kernel;
+                all[n++] = entries[i].kernel;
             }
         }
+        n++; // past the NULL
     }
 }
 

@@ -16,17 +16,21 @@ static const entry entries[] = {
 #include "engine/device/cuda/kernels.def"
 #undef PLB_CUDA_KERNEL
 };
-enum { N_ENTRIES = sizeof entries / sizeof *entries, MAX_OF_OP = 9 };
+enum { N_ENTRIES = sizeof entries / sizeof *entries };
 
-static const plb_kernel *lists[PLB_OP_COUNT][MAX_OF_OP + 1];
+// One op's kernels after another's, a NULL after each op's: however many an op has, all have room.
+static const plb_kernel *all[N_ENTRIES + PLB_OP_COUNT];
+static const plb_kernel *const *lists[PLB_OP_COUNT];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void fill(void) {
+    int n = 0;
     for (int op = 0; op < PLB_OP_COUNT; op++) {
-        int n = 0;
-        for (int i = 0; i < N_ENTRIES && n < MAX_OF_OP; i++) {
-            if (entries[i].op == (plb_op_id)op) lists[op][n++] = entries[i].kernel;
+        lists[op] = &all[n];
+        for (int i = 0; i < N_ENTRIES; i++) {
+            if (entries[i].op == (plb_op_id)op) all[n++] = entries[i].kernel;
         }
+        n++; // past the NULL
     }
 }
 
