@@ -67,6 +67,8 @@ static const char *const unequal[] = {
     "MALLOC_TOP_PAD_",
     "MALLOC_TRIM_THRESHOLD_",
     "MALLOC_CONF",
+    "PYTORCH_ALLOC_CONF",
+    "PYTORCH_CUDA_ALLOC_CONF",
 };
 enum { UNEQUAL = sizeof unequal / sizeof *unequal };
 
