@@ -16,6 +16,7 @@
 #include "cli/cli.h"
 #include "cli/onnx_model.h"
 #include "cli/typed.h"
+#include "store/read.h"
 #include "store/study.h"
 #include "study/document.h"
 #include "study/study.h"
@@ -143,13 +144,13 @@ static void begin_json(plb_json *json, const plb_study *study, const plb_study_s
     plb_cli_json_begin(json, "study", 1);
     plb_json_string(json, "study", spec->name);
     plb_json_int(json, "run", plb_study_run_id(study));
-    plb_json_begin_array(json, "items");
 }
 
 // The plan, of which nothing has run.
 static plb_status print_plan_json(const plb_study *study, const plb_study_spec *spec) {
     plb_json json;
     begin_json(&json, study, spec);
+    plb_json_begin_array(&json, "items");
     for (size_t i = 0; i < plb_study_item_count(study); i++) {
         const plb_study_item *item = plb_study_item_at(study, i);
         plb_json_begin_object(&json, NULL);
@@ -163,16 +164,29 @@ static plb_status print_plan_json(const plb_study *study, const plb_study_spec *
     return plb_cli_json_print(&json);
 }
 
+// Where a run was made, and how: its numbers mean nothing without.
+static void write_run(plb_json *json, const plb_run_row *run) {
+    plb_json_int(json, "began_ms", run->began_ms);
+    plb_json_string(json, "command", run->command);
+    plb_json_string(json, "git", run->git);
+    plb_json_raw(json, "fingerprint", run->fingerprint);
+}
+
 // What the store holds of the run, results included.
 static plb_status print_json(const plb_study *study, const plb_study_spec *spec, plb_store *store) {
     plb_json json = {0};
+    plb_run_row *runs = NULL;
     plb_study_item_row *rows = NULL;
-    size_t count = 0;
+    size_t found = 0, count = 0;
+    plb_run_filter filter = {.id = plb_study_run_id(study)};
     plb_status status;
     plb_arena *arena = plb_arena_new();
     if (!arena) return plb_fail(PLB_ENOMEM, "out of memory");
-    PLB_TRY_OUT(plb_store_items(store, plb_study_run_id(study), arena, &rows, &count));
+    PLB_TRY_OUT(plb_store_runs(store, &filter, arena, &runs, &found));
+    PLB_TRY_OUT(plb_store_items(store, filter.id, arena, &rows, &count));
     begin_json(&json, study, spec);
+    if (found) write_run(&json, runs);
+    plb_json_begin_array(&json, "items");
     for (size_t i = 0; i < count; i++) {
         plb_json_begin_object(&json, NULL);
         plb_json_string(&json, "part", rows[i].part);

@@ -114,9 +114,23 @@ def test_one_part_taken_for_two_is_warned_of():
         assert "set (no parts train and test: samples to test are among those to train)" in page
 
 
+def check_origin(folder, document):
+    """A document of numbers tells where and how they were measured, as the store does."""
+    with sqlite3.connect(f"{folder}/s.db") as store:
+        began, command, fingerprint = store.execute(
+            "SELECT began_ms, command, fingerprint FROM run WHERE id = ?",
+            (document["run"],)).fetchone()
+    assert document["began_ms"] == began and document["command"] == command, document
+    assert command.endswith("s.html --json") and "small.yaml" in command, command
+    assert document["fingerprint"] == json.loads(fingerprint), document["fingerprint"]
+    assert document["fingerprint"]["machine"]["cpu_model"], document["fingerprint"]
+
+
 def test_every_stack_trains_alike():
     with tempfile.TemporaryDirectory() as folder:
-        found = items(study(folder, "--json"))
+        done = study(folder, "--json")
+        check_origin(folder, json.loads(done.stdout))
+        found = items(done)
         assert outcomes(found).count("ok") == 8 and outcomes(found).count("refused") == 2, found
         assert "not installed" in next(i["reason"] for i in found if i["outcome"] == "refused")
         for cell in (i["results"] for i in found if i["keys"]["kind"] == "sweep"):
