@@ -54,8 +54,8 @@ def test_items_are_in_the_order_of_the_document_that_has_most(folder):
     def document(*numbers):
         return {**GOOD, "items": [{**ITEM, "keys": {"kind": "infer", "n": n}, "results": {"n": n}}
                                   for n in numbers]}
-    assert gather(folder, document(3, 9), document(1, 2, 3), document(2)) == (0, [])
-    assert [i["n"] for i in items(folder)] == [1, 2, 3, 9]
+    assert gather(folder, document(3, 10, 9), document(1, 4, 2, 3), document(2)) == (0, [])
+    assert [i["n"] for i in items(folder)] == [1, 4, 2, 3, 9, 10]  # what it has not: sorted
 
 
 def test_files_that_are_none(folder):
