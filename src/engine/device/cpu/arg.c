@@ -49,7 +49,7 @@ static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
     int64_t *y = call->out[0].data;
     if (k->lines.count == 0) return PLB_OK;
     const int threads = plb_worth_threads(2 * k->lines.count * k->lines.extent, call->threads);
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
+#pragma omp parallel for schedule(static, 1) if (threads > 1)
     for (int i = 0; i < threads; i++) {
         plb_span span = plb_span_of(k->lines.count, i, threads);
         float *rows = (float *)((char *)call->workspace + (size_t)i * k->rows_bytes);

@@ -115,7 +115,7 @@ static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
     const attention *a = state;
     const int64_t items = a->batches * a->heads * a->blocks;
     plb_status failed = PLB_OK;
-#pragma omp parallel for num_threads(a->threads) schedule(static, 1) if (a->threads > 1)
+#pragma omp parallel for schedule(static, 1) if (a->threads > 1)
     for (int t = 0; t < a->threads; t++) {
         const plb_span span = plb_span_of(items, t, a->threads);
         float *scores = (float *)call->workspace + t * ROWS * a->keys;

@@ -115,7 +115,7 @@ static void clear(const norm_state *s, const scratch *w) {
 static void statistics(const norm_state *s, const scratch *w, const float *x) {
     const int64_t c = s->channels;
     clear(s, w);
-#pragma omp parallel for num_threads(s->threads) schedule(static, 1)
+#pragma omp parallel for schedule(static, 1) if (s->threads > 1)
     for (int t = 0; t < s->threads; t++) {
         int64_t first, last;
         range_of(s, t, &first, &last);
@@ -134,7 +134,7 @@ static void apply(const norm_state *s, const scratch *w, const plb_call *call) {
     const float *residual = call->n_in > 3 ? call->in[3].data : NULL;
     float *y = call->out[0].data;
     int relu = ((const plb_norm_attrs *)call->attrs)->epilogue.activation == PLB_ACT_RELU;
-#pragma omp parallel for num_threads(s->threads) schedule(static, 1)
+#pragma omp parallel for schedule(static, 1) if (s->threads > 1)
     for (int t = 0; t < s->threads; t++) {
         int64_t first, last;
         range_of(s, t, &first, &last);
@@ -185,7 +185,7 @@ static void grad_sums(const norm_state *s, const scratch *w, const plb_call *cal
     const float *y = operand(call, Y), *beta = operand(call, BETA);
     const float *coefficients[3] = {w->vector[0], mean, beta};
     clear(s, w);
-#pragma omp parallel for num_threads(s->threads) schedule(static, 1)
+#pragma omp parallel for schedule(static, 1) if (s->threads > 1)
     for (int t = 0; t < s->threads; t++) {
         int64_t first, last;
         range_of(s, t, &first, &last);
@@ -212,7 +212,7 @@ static void grad_apply(const norm_state *s, const scratch *w, const plb_call *ca
     float *dx = call->out[0].data;
     const float *coefficients[5] = {w->vector[0], w->vector[1], call->in[3].data, w->vector[2],
                                     beta};
-#pragma omp parallel for num_threads(s->threads) schedule(static, 1)
+#pragma omp parallel for schedule(static, 1) if (s->threads > 1)
     for (int t = 0; t < s->threads; t++) {
         int64_t first, last;
         range_of(s, t, &first, &last);

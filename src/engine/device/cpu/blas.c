@@ -118,7 +118,7 @@ static void run_rows(const product *p, const plb_call *call, int64_t batch, int6
 static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
     (void)stream;
     const product *p = state;
-#pragma omp parallel for num_threads(call->threads)
+#pragma omp parallel for if (call->threads > 1)
     for (int64_t i = 0; i < p->batches * p->parts; i++) {
         run_rows(p, call, i / p->parts, i % p->parts);
     }

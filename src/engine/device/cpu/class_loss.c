@@ -161,7 +161,7 @@ static double run_positions(const class_run *r, int threads) {
     const class_kernel *k = r->k;
     double *sums = r->call->workspace, sum = 0;
     char *buffers = (char *)r->call->workspace + 64 * (size_t)threads;
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
+#pragma omp parallel for schedule(static, 1) if (threads > 1)
     for (int i = 0; i < threads; i++) {
         plb_span span = plb_span_of(k->lines.count, i, threads);
         double part = 0;

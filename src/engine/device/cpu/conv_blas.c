@@ -220,7 +220,7 @@ static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
     (void)stream;
     const unfolded *u = state;
     const int threads = call->threads;
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
+#pragma omp parallel for schedule(static, 1) if (threads > 1)
     for (int t = 0; t < threads; t++) {
         double *cols = (double *)call->workspace + t * cols_elements(u);
         const int64_t end = u->items * (t + 1) / threads;

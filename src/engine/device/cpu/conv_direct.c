@@ -265,7 +265,7 @@ static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
     if (call->n_in > RESIDUAL) end.residual = call->in[RESIDUAL].data;
     if (e->activation == PLB_ACT_RELU) end.low = 0;
     if (e->activation == PLB_ACT_CLAMP) end.low = (float)e->alpha, end.high = (float)e->beta;
-#pragma omp parallel for num_threads(plan->threads) schedule(static, 1) if (plan->threads > 1)
+#pragma omp parallel for schedule(static, 1) if (plan->threads > 1)
     for (int t = 0; t < plan->threads; t++) {
         const plb_span span = span_of(plan, t);
         float *workspace = (float *)call->workspace + (size_t)t * floats_a_thread(plan);
@@ -284,7 +284,7 @@ static plb_status run_weight_grad(void *state, const plb_call *call, plb_stream 
     const plb_direct_plan *plan = state;
     const size_t stride = floats_a_thread(plan);
     float *workspace = call->workspace;
-#pragma omp parallel for num_threads(plan->threads) schedule(static, 1) if (plan->threads > 1)
+#pragma omp parallel for schedule(static, 1) if (plan->threads > 1)
     for (int t = 0; t < plan->threads; t++) {
         const plb_span span = span_of(plan, t);
         for (int64_t at = span.begin; at < span.end;) {

@@ -171,7 +171,7 @@ static void run(const copier *c, int threads) {
     }
     threads = plb_worth_threads(count, threads);
     if (parts < threads) threads = 1;
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
+#pragma omp parallel for schedule(static, 1) if (threads > 1)
     for (int i = 0; i < threads; i++) {
         plb_span span = plb_span_of(parts, i, threads);
         if (dense >= 0) {
@@ -193,7 +193,7 @@ static void cut_row(plb_nest *nest) {
 
 static void copy_dense(char *to, const char *from, int64_t count, size_t size, int threads) {
     threads = plb_worth_threads(count, threads);
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
+#pragma omp parallel for schedule(static, 1) if (threads > 1)
     for (int i = 0; i < threads; i++) {
         plb_span span = plb_span_of(count, i, threads);
         memcpy(to + (size_t)span.begin * size, from + (size_t)span.begin * size,

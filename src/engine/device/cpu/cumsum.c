@@ -84,7 +84,7 @@ static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
     const int64_t pieces = pieces_of(s);
     int threads = plb_worth_threads(s->outer * s->extent * s->inner, call->threads);
     if (threads > pieces) threads = (int)pieces;
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+#pragma omp parallel for schedule(static) if (threads > 1)
     for (int64_t i = 0; i < pieces; i++) {
         run_piece(s, call->in[0].data, call->out[0].data, i);
     }

@@ -98,7 +98,7 @@ static plb_status run_gather(void *state, const plb_call *call, plb_stream *stre
     const walk w = walk_of(index, x, axis);
     const size_t size = plb_dtype_size(x->dtype);
     const int threads = plb_worth_threads(w.rows * w.width, call->threads);
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+#pragma omp parallel for schedule(static) if (threads > 1)
     for (int64_t r = 0; r < w.rows; r++) {
         gather_row(&w, size, (const char *)x->data + (size_t)base_of(&w, r) * size,
                    (const int64_t *)index->data + r * w.width,

@@ -70,7 +70,7 @@ static plb_status run_layer(void *state, const plb_call *call, plb_stream *strea
     const float *x = call->in[X].data, *gamma, *beta;
     float *y = call->out[0].data;
     vectors_of(call, n, call->workspace, &gamma, &beta);
-#pragma omp parallel for num_threads(s->threads) schedule(static)
+#pragma omp parallel for schedule(static) if (s->threads > 1)
     for (int64_t r = 0; r < s->outer; r++) {
         double mean = s->vec->sum(x + r * n, n) / (double)n;
         double squares = s->vec->sum_squares(x + r * n, mean, n);
@@ -88,7 +88,7 @@ static plb_status run_plain(void *state, const plb_call *call, plb_stream *strea
     const float *x = call->in[X].data, *gamma, *beta;
     float *y = call->out[0].data;
     vectors_of(call, s->channels, call->workspace, &gamma, &beta);
-#pragma omp parallel for num_threads(s->threads) schedule(static)
+#pragma omp parallel for schedule(static) if (s->threads > 1)
     for (int64_t g = 0; g < s->outer * s->groups; g++) {
         double mean = s->vec->sum(x + g * n, n) / (double)n;
         double squares = s->vec->sum_squares(x + g * n, mean, n);
@@ -142,7 +142,7 @@ static plb_status run_last(void *state, const plb_call *call, plb_stream *stream
     float *y = call->out[0].data;
     float *filler = (float *)(scratch + (size_t)s->threads * scratch_doubles(s));
     vectors_of(call, s->channels, filler, &gamma, &beta);
-#pragma omp parallel for num_threads(s->threads) schedule(static, 1)
+#pragma omp parallel for schedule(static, 1) if (s->threads > 1)
     for (int t = 0; t < s->threads; t++) {
         plb_span span = plb_span_of(s->outer, t, s->threads);
         for (int64_t n = span.begin; n < span.end; n++) {

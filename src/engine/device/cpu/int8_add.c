@@ -26,7 +26,7 @@ static const char *refuse(const plb_query *q) {
 static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
     (void)stream;
     const sum_state *s = state;
-#pragma omp parallel for num_threads(s->threads) schedule(static, 1) if (s->threads > 1)
+#pragma omp parallel for schedule(static, 1) if (s->threads > 1)
     for (int t = 0; t < s->threads; t++) {
         const plb_span span = plb_span_of(s->count, t, s->threads);
         plb_byte_sum sum = s->sum;

@@ -80,7 +80,7 @@ static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
     (void)stream;
     const resampling *r = state;
     const int64_t plane_rows = r->y[0] * r->y[1], rows = r->planes * plane_rows;
-#pragma omp parallel for num_threads(r->threads) schedule(static, 1) if (r->threads > 1)
+#pragma omp parallel for schedule(static, 1) if (r->threads > 1)
     for (int t = 0; t < r->threads; t++) {
         const plb_span span = plb_span_of(rows, t, r->threads);
         float *line = (float *)call->workspace + (size_t)t * line_floats(r);
@@ -131,7 +131,7 @@ static plb_status run_grad(void *state, const plb_call *call, plb_stream *stream
     (void)stream;
     const resampling *r = state;
     const int64_t dy_plane = size_of(r->y) * r->channels, dx_plane = size_of(r->x) * r->channels;
-#pragma omp parallel for num_threads(r->threads) schedule(static, 1) if (r->threads > 1)
+#pragma omp parallel for schedule(static, 1) if (r->threads > 1)
     for (int t = 0; t < r->threads; t++) {
         const plb_span span = plb_span_of(r->planes, t, r->threads);
         float *line = (float *)call->workspace + (size_t)t * line_floats(r);

@@ -120,7 +120,7 @@ static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
     int64_t *rows = call->out[0].data;
     int threads = plb_worth_threads(16 * classes * s->boxes, call->threads);
     if (threads > classes) threads = classes ? (int)classes : 1;
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
+#pragma omp parallel for schedule(static, 1) if (threads > 1)
     for (int t = 0; t < threads; t++) {
         const worker w = worker_of(s, call->workspace, t);
         const plb_span span = plb_span_of(s->most ? classes : 0, t, threads);

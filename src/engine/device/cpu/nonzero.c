@@ -70,13 +70,13 @@ static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
     const int rank = s->shape.rank;
     int threads = s->count ? plb_worth_threads(s->count, call->threads) : 1;
     if (threads > MOST_THREADS) threads = MOST_THREADS;
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
+#pragma omp parallel for schedule(static, 1) if (threads > 1)
     for (int i = 0; i < threads; i++) {
         found[i] = count_in(s, x, plb_span_of(s->count, i, threads));
     }
     for (int i = 0; i < threads; i++) first[i + 1] = first[i] + found[i];
     const int64_t n = first[threads];
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
+#pragma omp parallel for schedule(static, 1) if (threads > 1)
     for (int i = 0; i < threads; i++) {
         write_in(s, x, plb_span_of(s->count, i, threads), rows + first[i] * rank);
         plb_span rest = plb_span_of((s->count - n) * rank, i, threads);

@@ -28,7 +28,7 @@ static plb_status run_sgd(void *state, const plb_call *call, plb_stream *stream)
                             .nesterov = a->nesterov};
     const int64_t count = plb_shape_count(&call->in[W].shape);
     const int threads = plb_worth_threads(count, call->threads);
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
+#pragma omp parallel for schedule(static, 1) if (threads > 1)
     for (int i = 0; i < threads; i++) {
         const plb_span span = plb_span_of(count, i, threads);
         vec->sgd(&s, span.begin, span.end);
@@ -60,7 +60,7 @@ static plb_status run_adam(void *state, const plb_call *call, plb_stream *stream
                              .eps = (float)a->eps};
     const int64_t count = plb_shape_count(&call->in[W].shape);
     const int threads = plb_worth_threads(count, call->threads);
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
+#pragma omp parallel for schedule(static, 1) if (threads > 1)
     for (int i = 0; i < threads; i++) {
         const plb_span span = plb_span_of(count, i, threads);
         vec->adam(&s, span.begin, span.end);

@@ -49,7 +49,7 @@ static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
     float *dx = call->out[0].data;
     int threads = count ? plb_worth_threads(count, call->threads) : 1;
     if (threads > s->parts) threads = s->parts ? (int)s->parts : 1;
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+#pragma omp parallel for schedule(static) if (threads > 1)
     for (int64_t p = 0; p < s->parts; p++) {
         const float *from = (const float *)call->in[0].data + p * s->rows * s->width;
         float *to = dx + p * s->dx_part;

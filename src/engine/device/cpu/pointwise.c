@@ -164,7 +164,7 @@ static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
         run_span(s, call, call->workspace, (plb_span){0, s->tiles});
         return PLB_OK;
     }
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
+#pragma omp parallel for schedule(static, 1) if (threads > 1)
     for (int i = 0; i < threads; i++) {
         run_span(s, call, (char *)call->workspace + (size_t)i * bytes,
                  plb_span_of(s->tiles, i, threads));

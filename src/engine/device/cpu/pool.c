@@ -238,7 +238,7 @@ static int64_t run_rows(const pool_state *s, const operands *o, bool backward,
     const int64_t *result = backward ? s->g.in : s->g.out;
     const int64_t items = s->g.planes * result[0] * result[1] * s->chunks;
     int64_t met = 0;
-#pragma omp parallel for num_threads(s->threads) schedule(static, 1) reduction(+ : met)
+#pragma omp parallel for schedule(static, 1) reduction(+ : met) if (s->threads > 1)
     for (int t = 0; t < s->threads; t++) {
         plb_span span = plb_span_of(items, t, s->threads);
         plb_pool_row r = {.g = &s->g};
@@ -307,7 +307,7 @@ static plb_status run_max_grad(void *state, const plb_call *call, plb_stream *st
     int64_t in = product(g->in) * g->channels, out = product(g->out) * g->channels;
     if (!s->scatters && run_rows(s, &o, true, NULL) == g->planes * out) return PLB_OK;
     int chunks = g->planes < s->threads && g->channels >= s->threads ? s->threads : 1;
-#pragma omp parallel for num_threads(s->threads) schedule(static)
+#pragma omp parallel for schedule(static) if (s->threads > 1)
     for (int64_t i = 0; i < g->planes * chunks; i++) {
         int64_t plane = i / chunks;
         plb_span part = plb_span_of(g->channels, (int)(i % chunks), chunks);
@@ -324,7 +324,7 @@ static plb_status run_take(void *state, const plb_call *call, plb_stream *stream
     const float *v = call->in[1].data;
     float *y = call->out[0].data;
     const int64_t in = product(g->in), out = product(g->out);
-#pragma omp parallel for num_threads(s->threads) schedule(static)
+#pragma omp parallel for schedule(static) if (s->threads > 1)
     for (int64_t row = 0; row < g->planes * out; row++) {
         const float *plane = v + row / out * in * g->channels;
         for (int64_t c = 0; c < g->channels; c++) {

@@ -33,7 +33,7 @@ static void each_piece(const generator *g, int64_t count,
                                     const uint32_t *words)) {
     const int64_t pieces = (count + WORDS - 1) / WORDS;
     const int threads = plb_worth_threads(4 * count, g->call->threads);
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
+#pragma omp parallel for schedule(static, 1) if (threads > 1)
     for (int i = 0; i < threads; i++) {
         const plb_span span = plb_span_of(pieces, i, threads);
         uint32_t words[WORDS];
@@ -80,7 +80,7 @@ static void dropout_reordered(const generator *g) {
     each_piece(g, count, keep_words);
     plb_copy_strided(&to, &from, g->call->threads); // bits, not numbers
     const int threads = plb_worth_threads(count, g->call->threads);
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
+#pragma omp parallel for schedule(static, 1) if (threads > 1)
     for (int i = 0; i < threads; i++) {
         const plb_span span = plb_span_of(count, i, threads);
         g->vec->drop((float *)y->data + span.begin, (const float *)g->call->in[0].data + span.begin,
@@ -116,7 +116,7 @@ static void dropout_channels(const generator *g) {
     if (count == 0) return;
     each_piece(g, samples * channels, keep_words);
     const int threads = plb_worth_threads(count, g->call->threads);
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
+#pragma omp parallel for schedule(static, 1) if (threads > 1)
     for (int i = 0; i < threads; i++) {
         channel_rows(g, plb_span_of(samples, i, threads), channels, count / (samples * channels));
     }

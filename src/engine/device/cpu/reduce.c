@@ -199,7 +199,7 @@ static void run_job(const reduction *r, const float *x, float *y, int64_t job) {
 static void share(const reduction *r, fold f, const float *x, int64_t job, int threads,
                   const double *shift, double *parts) {
     const int64_t n = columns_of(r, job);
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
+#pragma omp parallel for schedule(static, 1) if (threads > 1)
     for (int i = 0; i < threads; i++) {
         double *acc = parts + (size_t)i * COLUMNS;
         start(f, acc, n);
@@ -237,7 +237,7 @@ static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
         }
         return PLB_OK;
     }
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
+#pragma omp parallel for schedule(static, 1) if (threads > 1)
     for (int i = 0; i < threads; i++) {
         plb_span span = plb_span_of(r->jobs, i, threads);
         for (int64_t job = span.begin; job < span.end; job++) run_job(r, x, y, job);

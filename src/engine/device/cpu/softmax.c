@@ -129,7 +129,7 @@ static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
     const softmax *s = state;
     if (s->lines.count * s->lines.extent == 0) return PLB_OK;
     const int threads = plb_worth_threads(4 * s->lines.count * s->lines.extent, call->threads);
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
+#pragma omp parallel for schedule(static, 1) if (threads > 1)
     for (int i = 0; i < threads; i++) {
         plb_span span = plb_span_of(s->lines.count, i, threads);
         char *buffers = (char *)call->workspace + (size_t)i * 4 * s->rows_bytes;

@@ -139,7 +139,7 @@ static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
     if (lines * s->kept == 0) return PLB_OK;
     int threads = plb_worth_threads(8 * lines * s->extent, call->threads);
     if (threads > lines) threads = (int)lines;
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
+#pragma omp parallel for schedule(static, 1) if (threads > 1)
     for (int t = 0; t < threads; t++) {
         const plb_span span = plb_span_of(lines, t, threads);
         plb_entry *mine = (plb_entry *)call->workspace + (int64_t)t * 2 * s->room;

@@ -20,7 +20,7 @@ static plb_status run_take(void *state, const plb_call *call, plb_stream *stream
     const size_t row = (size_t)width_of(&x->shape, 1) * plb_dtype_size(x->dtype);
     PLB_TRY(plb_index_check("take", &call->in[1], x->shape.dim[0]));
     const int threads = plb_worth_threads(plb_shape_count(&call->out[0].shape), call->threads);
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
+#pragma omp parallel for schedule(static, 1) if (threads > 1)
     for (int i = 0; i < threads; i++) {
         const plb_span span = plb_span_of(count, i, threads);
         for (int64_t r = span.begin; r < span.end; r++) {
@@ -39,7 +39,7 @@ static plb_status run_take_grad(void *state, const plb_call *call, plb_stream *s
     PLB_TRY(plb_index_check("take_grad", &call->in[1], rows));
     int threads = plb_worth_threads(plb_shape_count(&dy->shape) + rows * width, call->threads);
     if (width < 64) threads = 1;
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
+#pragma omp parallel for schedule(static, 1) if (threads > 1)
     for (int i = 0; i < threads; i++) {
         const plb_span span = plb_span_of(width, i, threads);
         const int64_t n = span.end - span.begin;
