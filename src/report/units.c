@@ -71,6 +71,7 @@ static int digits_of(double value) {
 
 void plb_unit_show(plb_unit unit, double value, char out[PLB_UNIT_BYTES_SHOWN]) {
     const char *suffix;
+    if (unit == PLB_UNIT_SHARE && fabs(value) < 1e-12) value = 0; // two equal means' rounding
     // 999,800 ns are 1.00 ms: what rounds up to the next step belongs to it.
     double scale = plb_unit_scale(unit, value * 1.0005, &suffix), shown = value / scale;
     bool whole = shown == floor(shown) && fabs(shown) < 1e6;

@@ -40,6 +40,7 @@ static void test_units(void) {
     check_unit(PLB_UNIT_RATIO, 123.45, "123×");
     check_unit(PLB_UNIT_SHARE, 0.371, "37.1 %");
     check_unit(PLB_UNIT_SHARE, 0, "0 %");
+    check_unit(PLB_UNIT_SHARE, 0x1p-52, "0 %");
     check_unit(PLB_UNIT_FLOPS, 1.82e12, "1.82 TFLOP/s");
     check_unit(PLB_UNIT_NONE, 0.0371, "0.0371");
     check_unit(PLB_UNIT_NONE, 1.3e-7, "1.3e-07");
