@@ -303,6 +303,11 @@ void plb_case_title(const plb_case *c, char *out, size_t size) {
     }
 }
 
+const char *const *plb_case_levels(void) {
+    static const char *const levels[] = {"plumb-replay", "plumb-plan", "plumb-interp", NULL};
+    return levels;
+}
+
 bool plb_case_is_device(const char *name) {
     if (strcmp(name, "cpu") == 0 || strcmp(name, "cuda") == 0) return true;
     if (strncmp(name, "cuda:", 5) != 0 || (name[5] == '0' && name[6])) return false;

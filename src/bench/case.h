@@ -80,6 +80,10 @@ PLB_API int plb_case_differences(const plb_case *a, const plb_case *b, plb_case_
 // the defaults. For tables and messages.
 PLB_API void plb_case_title(const plb_case *c, char *out, size_t size);
 
+// Our levels, the lowest first, NULL behind: the first that ran is what other stacks are measured
+// against.
+PLB_API const char *const *plb_case_levels(void);
+
 // Whether it is the name of a device: cpu, cuda or cuda:N, N without leading zeros.
 PLB_API bool plb_case_is_device(const char *name);
 // The name that a case has for it: cuda is cuda:0. Borrowed from `name`, or constant.

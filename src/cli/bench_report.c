@@ -145,14 +145,19 @@ static double compared_ns(const plb_bench_case *c) {
     return c->finds_batch ? c->median_ns / (double)c->c.batch : c->median_ns;
 }
 
-// The first stack of ours that measured: what every ratio is against. Of batches that were found
-// it is the best of ours, and a sample's time, as they differ.
+static bool measured(const plb_bench_case *c, const plb_bench_case *of, const char *level) {
+    return same_table(c, of) && strcmp(c->stack->name, level) == 0 &&
+           c->failure.outcome == PLB_OUTCOME_OK && isfinite(c->median_ns);
+}
+
+// What every ratio is against: the lowest level of ours that measured. Of batches that were found it
+// is the best of ours, and a sample's time, as they differ.
 static double floor_of(const plb_bench *b, const plb_bench_case *of) {
     double floor = (double)NAN;
-    for (int i = 0; i < plb_bench_case_count(b); i++) {
-        const plb_bench_case *c = plb_bench_case_at(b, i);
-        if (same_table(c, of) && !c->stack->folder && c->failure.outcome == PLB_OUTCOME_OK &&
-            isfinite(c->median_ns)) {
+    for (const char *const *level = plb_case_levels(); *level; level++) {
+        for (int i = 0; i < plb_bench_case_count(b); i++) {
+            const plb_bench_case *c = plb_bench_case_at(b, i);
+            if (!measured(c, of, *level)) continue;
             floor = fmin(floor, compared_ns(c));
             if (!of->finds_batch) return floor;
         }

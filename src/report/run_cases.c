@@ -144,12 +144,10 @@ static int by_group(const void *a, const void *b) {
     return (x->row->id > y->row->id) - (x->row->id < y->row->id);
 }
 
-static const char *const baselines[] = {"plumb-replay", "plumb-plan", "plumb-interp", NULL};
-
 static void find_floor(plb_run_group *g) {
-    for (size_t k = 0; !g->floor && baselines[k]; k++) {
+    for (const char *const *level = plb_case_levels(); !g->floor && *level; level++) {
         for (size_t i = 0; !g->floor && i < g->members; i++) {
-            if (g->member[i].ok && strcmp(g->member[i].c.stack, baselines[k]) == 0)
+            if (g->member[i].ok && strcmp(g->member[i].c.stack, *level) == 0)
                 g->floor = &g->member[i];
         }
     }
@@ -255,7 +253,7 @@ static plb_status compare(plb_run_cases *all) {
     char name[32];
     snprintf(name, sizeof name, "run:%" PRId64, all->run->id);
     const plb_compare_request request = {
-        .a = plb_arena_strdup(all->arena, name), .by = "stack", .baseline = baselines};
+        .a = plb_arena_strdup(all->arena, name), .by = "stack", .baseline = plb_case_levels()};
     if (!request.a) return no_memory();
     if (!all->count) return PLB_OK;
     PLB_TRY(plb_compare_run(all->store, &request, all->arena, &all->compared));

@@ -258,6 +258,17 @@ def test_dots_in_a_name():
           f"a dot in a name: {status} {settings} {err[-300:]}")
 
 
+def test_floor():
+    """The lowest level of ours is what the others are compared with, wherever it stands."""
+    place = Place()
+    process = place.start("bench", "mnist_cnn", "--stack", "plumb-interp,plumb-plan", *COMMON)
+    out, err = process.communicate(timeout=600)
+    ratios = {line.split()[0]: float(line.split("one start")[1].split()[0])
+              for line in out.splitlines() if "one start" in line}
+    check(ratios.get("plumb-plan") == 1 and ratios.get("plumb-interp", 1) != 1,
+          f"floor: {ratios} {out[-600:]} {err[-300:]}")
+
+
 def test_busy():
     """Blocks that are taken while another program keeps a processor busy are marked, and kept."""
     place = Place()
@@ -313,6 +324,7 @@ def main():
     test_refused_by_capability()
     test_json()
     test_dots_in_a_name()
+    test_floor()
     test_busy()
     test_ways()
     test_memory()
