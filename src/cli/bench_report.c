@@ -150,8 +150,8 @@ static bool measured(const plb_bench_case *c, const plb_bench_case *of, const ch
            c->failure.outcome == PLB_OUTCOME_OK && isfinite(c->median_ns);
 }
 
-// What every ratio is against: the lowest level of ours that measured. Of batches that were found it
-// is the best of ours, and a sample's time, as they differ.
+// What every ratio is against: the lowest level of ours that measured. Of batches that were found,
+// the best of ours, and a time a sample, as they differ.
 static double floor_of(const plb_bench *b, const plb_bench_case *of) {
     double floor = (double)NAN;
     for (const char *const *level = plb_case_levels(); *level; level++) {
