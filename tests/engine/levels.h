@@ -147,6 +147,26 @@ static inline void levels_add_noise(const levels_trace *a, const levels_trace *m
     }
 }
 
+// Rounding that takes one activation to the other side of a ReLU's kink changes the gradients of
+// all layers before by per cents, in jumps: several small perturbations, to both sides, find how
+// far. `most`: the largest of them.
+static inline levels_trace levels_noise(levels_program *p, const plb_plan_options *options,
+                                        const levels_trace *expected, double most) {
+    levels_trace noise = {0};
+    for (int i = 0; i < 4; i++) {
+        p->perturb = (i % 2 ? -most : most) / (double)(1 << 2 * i);
+        levels_trace more = levels_run(p, options);
+        if (i == 0) {
+            noise = more;
+            continue;
+        }
+        levels_add_noise(expected, &more, &noise);
+        levels_trace_free(&more);
+    }
+    p->perturb = 0;
+    return noise;
+}
+
 // Writes what differs first into `text`; true when something does. Integers must be equal; a float
 // may be off by tolerance * (the largest of its tensor in `a`). Variables, and outputs that stand
 // on changed variables, may be off by four times what `noise`, if any, is off there, too: a trace

@@ -95,26 +95,6 @@ static void compare_levels(const levels_program *p, const zoo_case *c, const lev
     }
 }
 
-// Rounding that takes one activation to the other side of a ReLU's kink changes the gradients of
-// all layers before by per cents, in jumps: several small perturbations, to both sides, find how
-// far.
-static levels_trace noise_of(levels_program *p, const plb_plan_options *options,
-                             const levels_trace *expected, double most) {
-    levels_trace noise = {0};
-    for (int i = 0; i < 4; i++) {
-        p->perturb = (i % 2 ? -most : most) / (double)(1 << 2 * i);
-        levels_trace more = levels_run(p, options);
-        if (i == 0) {
-            noise = more;
-            continue;
-        }
-        levels_add_noise(expected, &more, &noise);
-        levels_trace_free(&more);
-    }
-    p->perturb = 0;
-    return noise;
-}
-
 static void training_steps_agree_with_the_cpu(void) {
     if (missing) SKIP(missing);
     const plb_plan_options interp = {.level = PLB_LEVEL_INTERP, .no_winograd = true};
@@ -122,7 +102,7 @@ static void training_steps_agree_with_the_cpu(void) {
         if (!chosen(trained[i].model)) continue;
         levels_program p = program_of(&trained[i]);
         levels_trace expected = levels_run(&p, &interp);
-        levels_trace noise = noise_of(&p, &interp, &expected, 4e-6);
+        levels_trace noise = levels_noise(&p, &interp, &expected, 4e-6);
         compare_levels(&p, &trained[i], &expected, &noise);
         levels_trace_free(&expected);
         levels_trace_free(&noise);
@@ -153,7 +133,7 @@ static void autocast_stays_near_f32(void) {
         plb_plan_options cast = f32;
         cast.autocast = PLB_AUTOCAST_BF16;
         levels_trace expected = levels_run(&p, &f32), found = levels_run(&p, &cast);
-        levels_trace noise = noise_of(&p, &f32, &expected, 0x1p-8);
+        levels_trace noise = levels_noise(&p, &f32, &expected, 0x1p-8);
         for (int k = 0; k < expected.n_parts; k++) { // variables: by their change, below
             bool output = strncmp(expected.parts[k].name, "output", 6) == 0;
             if (!output || strstr(expected.parts[k].name, "correct")) expected.parts[k].n = 0;

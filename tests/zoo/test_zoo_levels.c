@@ -4,7 +4,7 @@
 // the same everywhere. An untrained deep network with batch norms over a few pixels multiplies
 // rounding by thousands and a training rate of use makes it another network in three steps; so the
 // rate is low, and all but the first outputs are also given what the op by op level is itself off
-// when its input changes by a millionth. Adam would turn a gradient that is all rounding
+// when its input changes by a few millionths. Adam would turn a gradient that is all rounding
 // into a whole step, so only the smallest model has it. (test_zoo_reference.c is stricter, in f64.)
 #include "../engine/levels.h"
 #include "plumb/step.h"
@@ -48,8 +48,7 @@ static void steps_agree(void) {
                             .below = 10,
                             .tolerance = 1e-4};
         levels_trace expected = levels_run(&p, &interp), found = levels_run(&p, &plan);
-        p.perturb = 1e-6;
-        levels_trace noise = levels_run(&p, &interp);
+        levels_trace noise = levels_noise(&p, &interp, &expected, 4e-6);
         char text[700];
         bool differ = levels_differ(&p, &expected, &found, &noise, text, sizeof text);
         CHECK_SAY(!differ, "%s: %s", cases[i].model, text);

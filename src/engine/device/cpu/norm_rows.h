@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops of normalisations over rows x[rows,C], channels innermost: a row is one
-// pixel of one sample. One source (norm_rows_body.h) is compiled for each instruction set.
+// The inner loops of normalisations over rows x[rows,C], channels innermost, where a row is one
+// pixel of one sample, and over lines of one channel. One source (norm_rows_body.h) is compiled for
+// each instruction set.
 #ifndef PLB_ENGINE_DEVICE_CPU_NORM_ROWS_H
 #define PLB_ENGINE_DEVICE_CPU_NORM_ROWS_H
 
@@ -32,6 +33,11 @@ typedef struct plb_norm_rows {
                    const float *offset, float *y);
     // The same of n elements with one mean, scale and offset.
     void (*centre_line)(const float *x, int64_t n, float mean, float scale, float offset, float *y);
+    // Of n elements of one channel: the sum of dy (x - mean), of short f32 chains added up in f64.
+    double (*product_line)(const float *x, const float *dy, int64_t n, float mean);
+    // The same of grad_apply: dx = a dy + b (x - mean) + e.
+    void (*grad_line)(const float *x, const float *dy, int64_t n, float a, float b, float mean,
+                      float e, float *dx);
     // y = (x - mean) scale gamma[n] + beta[n]
     void (*standardise)(const float *x, int64_t n, float mean, float scale, const float *gamma,
                         const float *beta, float *y);

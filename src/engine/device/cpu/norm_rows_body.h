@@ -135,6 +135,25 @@ static void centre_line(const float *x, int64_t n, float mean, float scale, floa
     for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale + offset;
 }
 
+static double product_line(const float *x, const float *dy, int64_t n, float mean) {
+    enum { CHAIN = 512 };
+    double total = 0;
+    for (int64_t first = 0; first < n; first += CHAIN) {
+        const int64_t last = n - first < CHAIN ? n : first + CHAIN;
+        float part = 0;
+#pragma omp simd reduction(+ : part)
+        for (int64_t i = first; i < last; i++) part += dy[i] * (x[i] - mean);
+        total += (double)part;
+    }
+    return total;
+}
+
+static void grad_line(const float *x, const float *dy, int64_t n, float a, float b, float mean,
+                      float e, float *dx) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) dx[i] = a * dy[i] + b * (x[i] - mean) + e;
+}
+
 static void standardise(const float *x, int64_t n, float mean, float scale, const float *gamma,
                         const float *beta, float *y) {
 #pragma omp simd
@@ -142,7 +161,7 @@ static void standardise(const float *x, int64_t n, float mean, float scale, cons
 }
 
 const plb_norm_rows PLB_NORM_ROWS = {
-    sums,   apply,       grad_sums,  grad_apply, grad_sums_signed, grad_apply_signed,
-    centre, centre_line, standardise};
+    sums,   apply,       grad_sums,    grad_apply, grad_sums_signed, grad_apply_signed,
+    centre, centre_line, product_line, grad_line,  standardise};
 
 #endif

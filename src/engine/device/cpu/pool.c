@@ -287,8 +287,9 @@ static plb_status run_mean_grad(void *state, const plb_call *call, plb_stream *s
 static void scatter(const plb_pool_geometry *g, const int32_t *index, const float *dy, float *dx,
                     plb_span part) {
     const int64_t in = product(g->in), out = product(g->out), channels = g->channels;
-    for (int64_t i = 0; i < in; i++) {
-        memset(dx + i * channels + part.begin, 0, (size_t)(part.end - part.begin) * sizeof *dx);
+    const int64_t width = part.end - part.begin, stretches = width == channels ? 1 : in;
+    for (int64_t i = 0; i < stretches; i++) {
+        memset(dx + i * channels + part.begin, 0, (size_t)(width * in / stretches) * sizeof *dx);
     }
     for (int64_t i = 0; i < out; i++) {
         for (int64_t c = part.begin; c < part.end; c++) {
