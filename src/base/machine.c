@@ -84,7 +84,7 @@ static void count_core(plb_machine *out, int socket, int core, unsigned char *se
 }
 
 static void read_cpuinfo(const char *root, plb_machine *out) {
-    enum { SEEN_BITS = 64 * 1024 };
+    enum { SEEN_BITS = 512 * 1024 }; // sockets: virtual machines may have one a processor
     FILE *file = open_below(root, "/proc/cpuinfo");
     if (!file) return;
     unsigned char seen[SEEN_BITS / 8] = {0};
@@ -108,6 +108,32 @@ static void read_cpuinfo(const char *root, plb_machine *out) {
     fclose(file);
 }
 
+// How many the kernel's list has: 16 in "0-7,64-71".
+static int count_listed(const char *list) {
+    int count = 0;
+    for (const char *at = list; *at;) {
+        char *end;
+        const long first = strtol(at, &end, 10);
+        long last = first;
+        if (end == at) break;
+        if (*end == '-') last = strtol(end + 1, &end, 10);
+        if (first < 0 || last < first || last > 1 << 20) break;
+        count += (int)(last - first) + 1;
+        at = *end == ',' ? end + 1 : end;
+    }
+    return count;
+}
+
+// How many caches there are like one that the first core has.
+static int cache_instances(const char *root, int index, int logical_cpus) {
+    char path[96], list[512];
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/shared_cpu_list",
+             index);
+    read_line(root, path, list, sizeof list);
+    const int sharing = count_listed(list);
+    return sharing > 0 && logical_cpus > sharing ? (logical_cpus + sharing - 1) / sharing : 1;
+}
+
 static void read_caches(const char *root, plb_machine *out) {
     for (int i = 0; i < 8; i++) {
         char path[96], level[16], type[32], size[32];
@@ -122,7 +148,9 @@ static void read_caches(const char *root, plb_machine *out) {
         char *unit;
         long long bytes = strtoll(size, &unit, 10);
         if (bytes < 0 || bytes > 1 << 30) continue;
-        out->cache_bytes[n - 1] = bytes * (*unit == 'M' ? 1 << 20 : *unit == 'K' ? 1 << 10 : 1);
+        bytes *= *unit == 'M' ? 1 << 20 : *unit == 'K' ? 1 << 10 : 1;
+        out->cache_bytes[n - 1] = bytes;
+        out->cache_total_bytes[n - 1] = bytes * cache_instances(root, i, out->logical_cpus);
     }
 }
 

@@ -24,14 +24,15 @@ typedef struct plb_machine {
     char architecture[32]; // "x86_64"
 
     char cpu_model[96];
-    int logical_cpus;       // online
-    int physical_cores;     // without their second threads
-    int affinity_cpus;      // that this process may run on
-    double quota_cpus;      // of the control groups, in CPUs; 0: none
-    char simd[256];         // instruction sets that matter to kernels: "sse4_2 avx avx2 fma"
-    char governor[32];      // of frequency scaling
-    double load_1min;       // runnable processes, averaged; below 0: unknown
-    int64_t cache_bytes[3]; // of the first core: L1 data, L2, L3
+    int logical_cpus;             // online
+    int physical_cores;           // without their second threads
+    int affinity_cpus;            // that this process may run on
+    double quota_cpus;            // of the control groups, in CPUs; 0: none
+    char simd[256];               // instruction sets that matter to kernels: "sse4_2 avx avx2 fma"
+    char governor[32];            // of frequency scaling
+    double load_1min;             // runnable processes, averaged; below 0: unknown
+    int64_t cache_bytes[3];       // of the first core: L1 data, L2, L3
+    int64_t cache_total_bytes[3]; // of all cores, if they are like the first
 
     int64_t memory_bytes;
     int64_t memory_available_bytes;

@@ -217,8 +217,9 @@ static plb_status set_options(session *s, const char *model) {
     PLB_TRY(plb_device_check(f->device)); // before data are read
     if (on_device(o) && !f->level && !s->resume) o->level = PLB_LEVEL_REPLAY;
     o->profile = !on_device(o); // reading its clocks would hold a device up
+    enum { MOST_LOADERS = 16 }; // more only wake one another
     int spare = plb_machine_threads() - o->threads;
-    o->loader_threads = spare > 1 ? spare : 1;
+    o->loader_threads = spare < 1 ? 1 : spare < MOST_LOADERS ? spare : MOST_LOADERS;
     PLB_TRY(plb_cli_check_writable("save", f->save));
     PLB_TRY(plb_cli_check_writable("checkpoint", f->checkpoint));
     if (f->save && f->checkpoint && strcmp(f->save, f->checkpoint) == 0)

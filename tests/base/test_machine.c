@@ -141,6 +141,11 @@ static void processor_is_read_from_its_files(void) {
     put("/sys/devices/system/cpu/cpu0/cache/index0/level", "1\n");
     put("/sys/devices/system/cpu/cpu0/cache/index0/type", "Data\n");
     put("/sys/devices/system/cpu/cpu0/cache/index0/size", "32K\n");
+    put("/sys/devices/system/cpu/cpu0/cache/index0/shared_cpu_list", "0-1\n");
+    put("/sys/devices/system/cpu/cpu0/cache/index2/level", "3\n");
+    put("/sys/devices/system/cpu/cpu0/cache/index2/type", "Unified\n");
+    put("/sys/devices/system/cpu/cpu0/cache/index2/size", "8M\n");
+    put("/sys/devices/system/cpu/cpu0/cache/index2/shared_cpu_list", "0,2-3\n");
     put("/sys/devices/system/cpu/cpu0/cache/index1/level", "1\n");
     put("/sys/devices/system/cpu/cpu0/cache/index1/type", "Instruction\n");
     put("/sys/devices/system/cpu/cpu0/cache/index1/size", "64K\n");
@@ -153,8 +158,27 @@ static void processor_is_read_from_its_files(void) {
     CHECK(machine.load_1min == 1.25 && strcmp(machine.system, "Some Linux 1") == 0);
     CHECK(strcmp(machine.governor, "powersave") == 0);
     CHECK(machine.cache_bytes[0] == 32768 && machine.cache_bytes[1] == 0);
+    CHECK(machine.cache_total_bytes[0] == 2 * 32768 && machine.cache_total_bytes[1] == 0);
+    CHECK(machine.cache_bytes[2] == 8 << 20 && machine.cache_total_bytes[2] == 16 << 20);
     CHECK(machine.gpu_count == 1 && strcmp(machine.gpu[0].name, "NVIDIA Card") == 0);
     CHECK(!machine.gpu_usable && machine.gpu[0].memory_bytes == 0);
+    end();
+}
+
+// As virtual machines often have it: a socket for every processor.
+static void many_sockets_are_counted(void) {
+    enum { SOCKETS = 100 };
+    static char text[SOCKETS * 64];
+    plb_machine machine;
+    int n = 0;
+    for (int i = 0; i < SOCKETS; i++) {
+        n += snprintf(text + n, sizeof text - (size_t)n,
+                      "processor\t: %d\nphysical id\t: %d\ncore id\t\t: 0\n\n", i, i);
+    }
+    begin();
+    put("/proc/cpuinfo", text);
+    plb_machine_read(root, &machine);
+    CHECK(machine.logical_cpus == SOCKETS && machine.physical_cores == SOCKETS);
     end();
 }
 
@@ -193,6 +217,7 @@ static const check_test tests[] = {
     {"version_1_cpuset_has_no_quota", version_1_cpuset_has_no_quota},
     {"threads_obey_affinity_and_quota", threads_obey_affinity_and_quota},
     {"processor_is_read_from_its_files", processor_is_read_from_its_files},
+    {"many_sockets_are_counted", many_sockets_are_counted},
     {"nothing_known_is_unknown", nothing_known_is_unknown},
     {"this_machine_agrees_with_the_kernel", this_machine_agrees_with_the_kernel},
 };

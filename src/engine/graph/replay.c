@@ -6,6 +6,7 @@
 // known before all have run: the first replays take turns, and the fastest stays. Wide branches
 // cost the processor ten times as much to launch, as a driver feeds each stream by itself, so that
 // lanes are taken where both are about as fast.
+#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,6 +36,8 @@ typedef struct captured_step {
 
 static plb_status run_captured(void *context) {
     const captured_step *c = context;
+    const int threads = c->plan->options.threads; // of this plan, whose stream is another thread
+    if (omp_get_max_threads() != threads) omp_set_num_threads(threads);
     return plb_plan_run_step(c->plan, c->step);
 }
 

@@ -11,10 +11,11 @@
 #include "base/core/alloc.h"
 #include "base/core/status.h"
 #include "engine/device/cpu/cpu.h"
+#include "engine/device/cpu/nest.h"
 #include "engine/device/cpu/norm_rows.h"
 #include "plumb/ops.h"
 
-enum { BLOCK_ROWS = 64, ALONE_BELOW = 1 << 15 };
+enum { BLOCK_ROWS = 64 };
 enum { Y = 5, BETA = 6 }; // inputs of the gradient
 
 typedef struct norm_state {
@@ -62,9 +63,9 @@ static plb_status prepare_state(const plb_query *q, plb_launch *out) {
     norm_state *s = plb_alloc(sizeof *s);
     if (!s) return plb_fail(PLB_ENOMEM, "out of memory for a kernel");
     int64_t count = plb_shape_count(&q->in[0].shape);
-    *s = (norm_state){.rows_of = table(), .channels = q->in[0].shape.dim[1], .threads = q->threads};
+    *s = (norm_state){.rows_of = table(), .channels = q->in[0].shape.dim[1]};
     s->rows = count / s->channels;
-    if (count < ALONE_BELOW) s->threads = 1;
+    s->threads = plb_worth_threads(2 * count, q->threads); // as much for an element as two adds
     *out = (plb_launch){.state = s, .release = plb_free, .workspace_bytes = workspace_of(s)};
     return PLB_OK;
 }
@@ -99,27 +100,33 @@ static void add_partials(const norm_state *s, double *totals, float *partials) {
 
 // Adds the threads' totals, in order, to the first's.
 static void add_threads(const norm_state *s, double *totals) {
-    for (int t = 1; t < s->threads; t++) {
-        const double *other = totals + (size_t)t * 2 * (size_t)s->channels;
-        for (int64_t i = 0; i < 2 * s->channels; i++) totals[i] += other[i];
+    const int64_t n = 2 * s->channels;
+    const int threads = plb_worth_threads(n * s->threads, s->threads);
+#pragma omp parallel for schedule(static, 1) if (threads > 1)
+    for (int part = 0; part < threads; part++) {
+        const plb_span span = plb_span_of(n, part, threads);
+        for (int t = 1; t < s->threads; t++) {
+            const double *other = totals + t * n;
+            for (int64_t i = span.begin; i < span.end; i++) totals[i] += other[i];
+        }
     }
 }
 
-static void clear(const norm_state *s, const scratch *w) {
-    size_t n = (size_t)s->threads * 2 * (size_t)s->channels;
-    memset(w->totals, 0, n * sizeof *w->totals);
-    memset(w->partials, 0, n * sizeof *w->partials);
+// Sums of thread t, from 0; returns its partial ones.
+static float *clear(const norm_state *s, const scratch *w, int t) {
+    const int64_t n = 2 * s->channels;
+    memset(w->totals + t * n, 0, (size_t)n * sizeof *w->totals);
+    return memset(w->partials + t * n, 0, (size_t)n * sizeof *w->partials);
 }
 
 // ---------------------------------------------------------------------------- forward
 static void statistics(const norm_state *s, const scratch *w, const float *x) {
     const int64_t c = s->channels;
-    clear(s, w);
 #pragma omp parallel for schedule(static, 1) if (s->threads > 1)
     for (int t = 0; t < s->threads; t++) {
         int64_t first, last;
         range_of(s, t, &first, &last);
-        float *partials = w->partials + t * 2 * c;
+        float *partials = clear(s, w, t);
         for (int64_t r = first; r < last; r += BLOCK_ROWS) {
             int64_t rows = last - r < BLOCK_ROWS ? last - r : BLOCK_ROWS;
             s->rows_of->sums(x + r * c, rows, c, x, partials, partials + c);
@@ -184,12 +191,11 @@ static void grad_sums(const norm_state *s, const scratch *w, const plb_call *cal
     const float *x = call->in[0].data, *dy = call->in[1].data, *mean = call->in[3].data;
     const float *y = operand(call, Y), *beta = operand(call, BETA);
     const float *coefficients[3] = {w->vector[0], mean, beta};
-    clear(s, w);
 #pragma omp parallel for schedule(static, 1) if (s->threads > 1)
     for (int t = 0; t < s->threads; t++) {
         int64_t first, last;
         range_of(s, t, &first, &last);
-        float *partials = w->partials + t * 2 * c;
+        float *partials = clear(s, w, t);
         for (int64_t r = first; r < last; r += BLOCK_ROWS) {
             int64_t rows = last - r < BLOCK_ROWS ? last - r : BLOCK_ROWS, at = r * c;
             if (beta) {

@@ -170,7 +170,7 @@ static void run(const copier *c, int threads) {
         parts = parts / c->nest.dim[dense] * ((c->nest.dim[dense] + TILE - 1) / TILE);
     }
     threads = plb_worth_threads(count, threads);
-    if (parts < threads) threads = 1;
+    if (parts < threads) threads = (int)parts;
 #pragma omp parallel for schedule(static, 1) if (threads > 1)
     for (int i = 0; i < threads; i++) {
         plb_span span = plb_span_of(parts, i, threads);

@@ -225,15 +225,24 @@ static void run_shared(const reduction *r, const float *x, float *y, int64_t job
     put(r, y, job, parts);
 }
 
+// Whether all threads do one job after the other: where a job keeps more of them busy than there
+// are jobs, or keeps all busy and the last jobs would leave some without one.
+static bool shares_jobs(const reduction *r, int of_a_job, int threads) {
+    if (of_a_job < 2 || r->units <= r->jobs) return false;
+    return r->jobs < of_a_job || (of_a_job == threads && r->jobs < 4 * threads);
+}
+
 static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
     (void)stream;
     const reduction *r = state;
     const float *x = call->in[0].data;
     float *y = call->out[0].data;
-    const int threads = plb_worth_threads(plb_shape_count(&call->in[0].shape), call->threads);
-    if (threads > 1 && r->jobs < 4 * threads && r->units > r->jobs) {
+    const int64_t count = plb_shape_count(&call->in[0].shape);
+    const int threads = plb_worth_threads(count, call->threads);
+    const int of_a_job = plb_worth_threads(count / r->jobs, threads);
+    if (shares_jobs(r, of_a_job, threads)) {
         for (int64_t job = 0; job < r->jobs; job++) {
-            run_shared(r, x, y, job, threads, call->workspace);
+            run_shared(r, x, y, job, of_a_job, call->workspace);
         }
         return PLB_OK;
     }

@@ -14,7 +14,7 @@
 
 enum {
     MIB = 1 << 20,
-    MAX_MEMORY_BUFFER = 512 * MIB,
+    MAX_MEMORY_BUFFER = 1024 * MIB,
     DEFAULT_L2 = MIB / 2, // of machines that do not tell
     REPEATS = 40,
     CHAIN_STEPS = 20000,       // a tenth of a millisecond or two
@@ -111,10 +111,10 @@ static plb_status measure_memory(size_t bytes, int threads, double *out) {
     return PLB_OK;
 }
 
-// Four times the last cache, so that little of it is left there, within reason.
+// Four times the last caches, so that little of it is left there, within reason.
 static size_t memory_buffer(const plb_machine *m) {
-    int64_t last = m->cache_bytes[2] ? m->cache_bytes[2] : m->cache_bytes[1];
-    int64_t bytes = 4 * last;
+    const int64_t *total = m->cache_total_bytes;
+    int64_t bytes = 4 * (total[2] ? total[2] : total[1]);
     if (bytes < 64 * MIB) bytes = 64 * MIB;
     if (bytes > MAX_MEMORY_BUFFER) bytes = MAX_MEMORY_BUFFER;
     int64_t quarter = m->memory_available_bytes / 4;

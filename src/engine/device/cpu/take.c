@@ -3,6 +3,7 @@
 // order of the indices, whatever the number of threads: each owns some of the columns.
 #include <string.h>
 
+#include "base/core/alloc.h"
 #include "base/core/status.h"
 #include "engine/device/cpu/nest.h"
 #include "engine/ops/index.h"
@@ -31,17 +32,22 @@ static plb_status run_take(void *state, const plb_call *call, plb_stream *stream
     return PLB_OK;
 }
 
+// Threads have columns, in whole cache lines, so that each adds its rows in their order.
 static plb_status run_take_grad(void *state, const plb_call *call, plb_stream *stream) {
     (void)state, (void)stream;
+    enum { LINE = PLB_CACHE_LINE / sizeof(float) };
     const plb_tensor *dy = &call->in[0], *dx = &call->out[0];
     const int64_t *index = call->in[1].data, count = plb_shape_count(&call->in[1].shape);
     const int64_t width = width_of(&dx->shape, 1), rows = dx->shape.dim[0];
     PLB_TRY(plb_index_check("take_grad", &call->in[1], rows));
     int threads = plb_worth_threads(plb_shape_count(&dy->shape) + rows * width, call->threads);
-    if (width < 64) threads = 1;
+    const int64_t lines = (width + LINE - 1) / LINE;
+    if (width < 4 * LINE) threads = 1;
+    if (threads > lines) threads = (int)lines;
 #pragma omp parallel for schedule(static, 1) if (threads > 1)
     for (int i = 0; i < threads; i++) {
-        const plb_span span = plb_span_of(width, i, threads);
+        plb_span span = plb_span_of(lines, i, threads);
+        span.begin *= LINE, span.end = span.end * LINE < width ? span.end * LINE : width;
         const int64_t n = span.end - span.begin;
         float *to = (float *)dx->data + span.begin;
         const float *from = (const float *)dy->data + span.begin;
