@@ -4,8 +4,7 @@
 // network: so work that is worth fewer threads than the plan has must not make a smaller team.
 #include <dirent.h>
 
-#include "check.h"
-#include "plumb/plumb.h"
+#include "levels.h"
 
 enum { THREADS = 8, MOST = 64 };
 
@@ -74,7 +73,54 @@ static void runs_keep_their_threads(void) {
     }
 }
 
+// ---------------------------------------------------------------------------- what they compute
+// Values of which some have more parts to share than threads, and some fewer.
+static void build_wide(plb_graph *graph, const void *context) {
+    (void)context;
+    plb_value x = plb_input(graph, "x", PLB_F32, &plb_shape_of(6, 96, 28, 28));
+    plb_value gamma = plb_input(graph, "gamma", PLB_F32, &plb_shape_of(96));
+    plb_value beta = plb_input(graph, "beta", PLB_F32, &plb_shape_of(96));
+    plb_value rows = plb_input(graph, "rows", PLB_I64, &plb_shape_of(200));
+    plb_value table = plb_input(graph, "table", PLB_F32, &plb_shape_of(1000, 776));
+    plb_value norm = plb_batch_norm(graph, x, gamma, beta, 1e-3);
+    plb_value taken = plb_embedding(graph, table, rows), wrt[] = {x, gamma, table}, d[3];
+    const int64_t all = plb_axes(4, 4, (int[]){0, 1, 2, 3});
+    plb_value loss =
+        plb_add(graph, plb_mean(graph, plb_mul(graph, norm, plb_tanh(graph, x)), all, false),
+                plb_mean(graph, plb_mul(graph, taken, taken), 3, false));
+    plb_gradients(graph, loss, wrt, 3, d);
+    plb_output(graph, "dx", d[0]);
+    plb_output(graph, "dgamma", d[1]);
+    plb_output(graph, "dtable", d[2]);
+    plb_output(graph, "norm", norm);
+    plb_output(graph, "of channels", plb_sum(graph, x, plb_axes(4, 3, (int[]){0, 2, 3}), false));
+    plb_output(graph, "of samples", plb_sum(graph, x, plb_axes(4, 3, (int[]){1, 2, 3}), false));
+    plb_output(graph, "of columns", plb_sum(graph, table, 1, false));
+    plb_output(graph, "of all", plb_sum(graph, x, all, false));
+    plb_output(graph, "turned", plb_transpose(graph, plb_exp(graph, x), 1, 3));
+    plb_output(graph, "turned table", plb_transpose(graph, plb_exp(graph, table), 0, 1));
+}
+
+static void threads_change_nothing_but_rounding(void) {
+    levels_program p = {.build = build_wide, .runs = 1, .below = 1000, .tolerance = 2e-5};
+    const plb_plan_options one = {.level = PLB_LEVEL_INTERP, .threads = 1};
+    levels_trace expected = levels_run(&p, &one);
+    static const int counts[] = {2, 7, 61};
+    for (int i = 0; i < 6; i++) {
+        plb_plan_options many = {.level = i < 3 ? PLB_LEVEL_INTERP : PLB_LEVEL_PLAN,
+                                 .threads = counts[i % 3],
+                                 .no_tuning = true};
+        char text[700];
+        levels_trace found = levels_run(&p, &many);
+        bool differ = levels_differ(&p, &expected, &found, NULL, text, sizeof text);
+        CHECK_SAY(!differ, "level %d, %d threads: %s", (int)many.level, many.threads, text);
+        levels_trace_free(&found);
+    }
+    levels_trace_free(&expected);
+}
+
 static const check_test tests[] = {
     {"a run has the threads of the one before", runs_keep_their_threads},
+    {"more threads than parts give what one does", threads_change_nothing_but_rounding},
 };
 CHECK_MAIN(tests)
