@@ -48,7 +48,8 @@ static void build(plb_graph *graph) {
 }
 
 static void runs_keep_their_threads(void) {
-    static const plb_level levels[] = {PLB_LEVEL_PLAN, PLB_LEVEL_INTERP, PLB_LEVEL_REPLAY};
+    // Replay before this thread has a team of its own, which would hide that the stream's is small.
+    static const plb_level levels[] = {PLB_LEVEL_REPLAY, PLB_LEVEL_PLAN, PLB_LEVEL_INTERP};
     for (int l = 0; l < 3; l++) {
         plb_model *model = plb_model_new();
         plb_graph *graph;
@@ -62,9 +63,7 @@ static void runs_keep_their_threads(void) {
         int n = list_threads(before);
         CHECK_OK(plb_plan_run(plan));
         CHECK_OK(plb_plan_run(plan));
-        // This one's team, and at level replay, the last, that of the stream's thread beside it.
-        CHECK(n >= (levels[l] == PLB_LEVEL_REPLAY ? 2 : 1) * THREADS);
-        CHECK(list_threads(after) == n);
+        CHECK(list_threads(after) == n && n >= THREADS);
         int others = 0;
         for (int i = 0; i < n; i++) others += strcmp(before[i], after[i]) != 0;
         CHECK_SAY(!others, "%d of %d threads are not those of the run before", others, n);
