@@ -24,14 +24,6 @@ typedef struct norm_state {
     int threads;
 } norm_state;
 
-static const plb_norm_rows *table(void) {
-    switch (plb_cpu_isa()) {
-    case PLB_ISA_AVX512: return &plb_norm_rows_avx512;
-    case PLB_ISA_AVX2: return &plb_norm_rows_avx2;
-    default: return &plb_norm_rows_portable;
-    }
-}
-
 static const char *refuse(const plb_query *q) {
     for (int k = 0; k < q->n_in; k++) {
         const plb_tensor *t = &q->in[k];
@@ -63,9 +55,10 @@ static plb_status prepare_state(const plb_query *q, plb_launch *out) {
     norm_state *s = plb_alloc(sizeof *s);
     if (!s) return plb_fail(PLB_ENOMEM, "out of memory for a kernel");
     int64_t count = plb_shape_count(&q->in[0].shape);
-    *s = (norm_state){.rows_of = table(), .channels = q->in[0].shape.dim[1]};
+    *s = (norm_state){.rows_of = plb_norm_rows_of(plb_cpu_isa()),
+                      .channels = q->in[0].shape.dim[1],
+                      .threads = plb_worth_threads(2 * count, q->threads)}; // an element: two adds
     s->rows = count / s->channels;
-    s->threads = plb_worth_threads(2 * count, q->threads); // as much for an element as two adds
     *out = (plb_launch){.state = s, .release = plb_free, .workspace_bytes = workspace_of(s)};
     return PLB_OK;
 }

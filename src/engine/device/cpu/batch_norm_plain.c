@@ -19,14 +19,6 @@ typedef struct norm_state {
     int threads;
 } norm_state;
 
-static const plb_norm_rows *table(void) {
-    switch (plb_cpu_isa()) {
-    case PLB_ISA_AVX512: return &plb_norm_rows_avx512;
-    case PLB_ISA_AVX2: return &plb_norm_rows_avx2;
-    default: return &plb_norm_rows_portable;
-    }
-}
-
 static const char *refuse(const plb_query *q) {
     const plb_norm_attrs *attrs = q->attrs;
     if (q->n_in > (q->op == PLB_OP_batch_norm ? 3 : 5)) return "nothing fused";
@@ -112,7 +104,7 @@ static plb_status prepare(const plb_query *q, const char *choice, plb_launch *ou
     const bool forward = q->op == PLB_OP_batch_norm;
     norm_state *s = plb_alloc(sizeof *s);
     if (!s) return plb_fail(PLB_ENOMEM, "out of memory for a kernel");
-    *s = (norm_state){.lines_of = table(),
+    *s = (norm_state){.lines_of = plb_norm_rows_of(plb_cpu_isa()),
                       .vec = plb_vec_of(plb_cpu_isa()),
                       .samples = x->dim[0],
                       .channels = x->dim[1],

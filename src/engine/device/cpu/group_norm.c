@@ -25,14 +25,6 @@ typedef struct norm_state {
     int threads;
 } norm_state;
 
-static const plb_norm_rows *table(void) {
-    switch (plb_cpu_isa()) {
-    case PLB_ISA_AVX512: return &plb_norm_rows_avx512;
-    case PLB_ISA_AVX2: return &plb_norm_rows_avx2;
-    default: return &plb_norm_rows_portable;
-    }
-}
-
 static const char *refuse(const plb_query *q) {
     const plb_layout_kind kind = q->in[X].layout.kind;
     for (int k = 0; k < q->n_in; k++) {
@@ -160,7 +152,9 @@ static plb_status prepare(const plb_query *q, const char *choice, plb_launch *ou
     const plb_shape *x = &q->in[X].shape;
     norm_state *s = plb_alloc(sizeof *s);
     if (!s) return plb_fail(PLB_ENOMEM, "out of memory for a kernel");
-    *s = (norm_state){.rows_of = table(), .vec = plb_vec_of(plb_cpu_isa()), .eps = attrs->eps};
+    *s = (norm_state){.rows_of = plb_norm_rows_of(plb_cpu_isa()),
+                      .vec = plb_vec_of(plb_cpu_isa()),
+                      .eps = attrs->eps};
     const int64_t count = plb_shape_count(x);
     s->threads = plb_worth_threads(count, q->threads);
     *out = (plb_launch){.state = s, .release = plb_free, .flops = 7 * (double)count};

@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "engine/device/cpu/cpu.h"
+
 typedef struct plb_norm_rows {
     // sum[c] += x - shift[c], square[c] += (x - shift[c])^2.
     void (*sums)(const float *x, int64_t rows, int64_t c, const float *shift, float *sum,
@@ -44,5 +46,7 @@ typedef struct plb_norm_rows {
 } plb_norm_rows;
 
 extern const plb_norm_rows plb_norm_rows_portable, plb_norm_rows_avx2, plb_norm_rows_avx512;
+
+const plb_norm_rows *plb_norm_rows_of(plb_isa isa);
 
 #endif
