@@ -84,7 +84,7 @@ static void count_core(plb_machine *out, int socket, int core, unsigned char *se
 }
 
 static void read_cpuinfo(const char *root, plb_machine *out) {
-    enum { SEEN_BITS = 512 * 1024 }; // sockets: virtual machines may have one a processor
+    enum { SEEN_BITS = 512 * 1024 }; // 512 sockets: a virtual machine may have one a processor
     FILE *file = open_below(root, "/proc/cpuinfo");
     if (!file) return;
     unsigned char seen[SEEN_BITS / 8] = {0};

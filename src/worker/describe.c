@@ -201,7 +201,7 @@ plb_status plb_worker_roof(plb_worker_session *s, const json_t *request) {
     plb_machine_read("", &machine);
     int64_t largest = 0;
     for (int i = 0; i < 3; i++) {
-        if (machine.cache_total_bytes[i] > largest) largest = machine.cache_total_bytes[i];
+        if (machine.cache_bytes[i] > largest) largest = machine.cache_bytes[i];
     }
     if ((int64_t)roof.cache_bytes > largest) largest = (int64_t)roof.cache_bytes;
     // Below what the processor has, vectors say nothing of its peak.
