@@ -30,7 +30,7 @@ int64_t plb_nest_offset(const plb_nest *nest, int k, int axes, int64_t i);
 // less time than to wake another. A kernel deals its work to that many of the plan's team, and runs
 // alone if that is one: `#pragma omp parallel for schedule(static, 1) if (n > 1)`. It asks for no
 // team of that size (num_threads): GCC's runtime ends the threads that a smaller team leaves out
-// and starts others for the next larger one, each some 30 us.
+// and starts others for the next larger one, 17 to 33 us each (two cores, teams of 8, 4 and 2).
 int plb_worth_threads(int64_t elements, int threads);
 // The part of [0, count) that belongs to one of `of` threads.
 typedef struct plb_span {
