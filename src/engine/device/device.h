@@ -53,7 +53,7 @@ typedef struct plb_launch {
 } plb_launch;
 
 enum { PLB_CHOICE_BYTES = 64 }; // of the text that names a variant and its blocking
-enum { PLB_MAX_VARIANTS = 48 }; // of a kernel, for one node
+enum { PLB_MAX_VARIANTS = 64 }; // of a kernel, for one node
 
 // One of several nodes that a kernel may run at once, with its operands where they will be.
 typedef struct plb_part {

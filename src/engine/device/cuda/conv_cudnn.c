@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions and their gradients by cuDNN. Every engine of every equivalent graph is a choice
 // for the tuner (conv_problem.h). Weights have the layout of the values: where the node's have
-// another, they are reordered ahead, once if they never change.
+// another, or where they are turned, they are reordered ahead, once if they never change.
 #include <string.h>
 
 #include "base/core/alloc.h"
 #include "base/core/status.h"
 #include "engine/device/cuda/conv_problem.h"
 #include "engine/device/cuda/copy.h"
+#include "engine/ops/walk.h"
 
 typedef struct conv {
     plb_conv_spec spec;
     plb_conv_plan plan;
-    plb_finish finish; // of form u with an epilogue
+    plb_finish finish; // of a bare form with an epilogue
     bool finishes;
     CUfunction widen;   // of a 16-bit bias that the plan reads as f32
     plb_tensor weights; // dense in the plan's layout; differs from the node's if `reorders`
@@ -73,7 +74,7 @@ static bool widens(const conv *c) {
 }
 
 static plb_status find_functions(const plb_query *q, conv *c) {
-    if (c->plan.form == 'u' && has_epilogue(&c->spec)) {
+    if (plb_conv_form_is_bare(c->plan.form) && has_epilogue(&c->spec)) {
         c->finishes = true;
         PLB_TRY(plb_finish_prepare(q->device, &q->out[0], 1, &c->spec.epilogue, &c->finish));
     }
@@ -82,13 +83,29 @@ static plb_status find_functions(const plb_query *q, conv *c) {
         q->device, c->spec.dtype == PLB_F16 ? "plb_widen_f16" : "plb_widen_bf16", &c->widen);
 }
 
+// The filter that form 't' asks for: inputs and outputs exchanged, planes read from the end.
+static plb_tensor turned(const plb_tensor *w) {
+    plb_tensor t = *w;
+    t.shape.dim[0] = w->shape.dim[1], t.shape.dim[1] = w->shape.dim[0];
+    t.stride[0] = w->stride[1], t.stride[1] = w->stride[0];
+    for (int i = 2; i < t.shape.rank; i++) {
+        plb_view_shift(&t, (t.shape.dim[i] - 1) * t.stride[i]);
+        t.stride[i] = -t.stride[i];
+    }
+    return t;
+}
+
+static bool turns(const conv *c) {
+    return c->plan.form == 't';
+}
+
 static void plan_weights(const plb_query *q, conv *c) {
-    const plb_tensor *w = weights_of(q);
+    const plb_tensor *w = weights_of(q), shown = turns(c) ? turned(w) : *w;
     plb_layout layout = {c->spec.layout, 0};
-    c->weights = plb_tensor_dense(NULL, w->dtype, &w->shape, layout);
+    c->weights = plb_tensor_dense(NULL, w->dtype, &shown.shape, layout);
     plb_tensor same = *w;
     same.layout = layout; // other strides may say the same where extents are 1
-    c->reorders = !plb_tensor_is_dense(&same);
+    c->reorders = turns(c) || !plb_tensor_is_dense(&same);
 }
 
 static size_t weight_bytes(const conv *c) {
@@ -111,9 +128,9 @@ static size_t workspace_of(const plb_query *q, conv *c) {
 static plb_status pack(void *state, const plb_call *call, void *packed, plb_stream *stream) {
     const conv *c = state;
     if (c->spec.op != PLB_OP_conv_weight_grad && c->reorders) {
-        plb_tensor to = c->weights;
+        plb_tensor to = c->weights, from = turns(c) ? turned(&call->in[1]) : call->in[1];
         to.data = packed;
-        PLB_TRY(plb_cuda_copy_strided(stream, &to, &call->in[1]));
+        PLB_TRY(plb_cuda_copy_strided(stream, &to, &from));
     }
     if (!c->widen) return PLB_OK;
     plb_widen_params p = {.from = call->in[PLB_IN_BIAS].data,
@@ -136,23 +153,18 @@ static void *bare_of(const conv *c, const plb_call *call) {
 static void operands_of(const conv *c, const plb_call *call, plb_cudnn_operands *o) {
     const plb_conv_spec *s = &c->spec;
     const void *w = c->reorders ? call->packed : call->in[1].data;
-    const bool fused = c->plan.form != 'u';
+    const bool fused = !plb_conv_form_is_bare(c->plan.form);
     *o = (plb_cudnn_operands){.workspace = call->workspace};
-    switch (s->op) {
-    case PLB_OP_conv:
-        add(o, PLB_CONV_X, call->in[0].data);
-        add(o, PLB_CONV_W, w);
-        add(o, PLB_CONV_Y, c->finishes ? bare_of(c, call) : call->out[0].data);
-        break;
-    case PLB_OP_conv_input_grad:
-        add(o, PLB_CONV_Y, call->in[0].data);
-        add(o, PLB_CONV_W, w);
-        add(o, PLB_CONV_X, call->out[0].data);
-        break;
-    default:
+    if (s->op == PLB_OP_conv_weight_grad) {
         add(o, PLB_CONV_X, call->in[0].data);
         add(o, PLB_CONV_Y, call->in[1].data);
         add(o, PLB_CONV_W, c->reorders ? bare_of(c, call) : call->out[0].data);
+    } else {
+        const bool forward = (s->op == PLB_OP_conv) != turns(c);
+        add(o, forward ? PLB_CONV_X : PLB_CONV_Y, call->in[0].data);
+        add(o, PLB_CONV_W, w);
+        add(o, forward ? PLB_CONV_Y : PLB_CONV_X,
+            c->finishes ? bare_of(c, call) : call->out[0].data);
     }
     if (s->bias && fused) {
         add(o, PLB_CONV_BIAS,

@@ -68,15 +68,15 @@ static plb_status chain_epilogue(const plb_conv_spec *s, char form, chain *c) {
     return plb_cudnn_add_clamp(c->graph, c->now, y, bounds);
 }
 
-plb_status plb_conv_graph_build(const plb_conv_spec *s, char form, cudnnHandle_t handle,
-                                plb_cudnn_graph *graph) {
+static plb_status build(const plb_conv_spec *s, char form, cudnnHandle_t handle,
+                        plb_cudnn_graph *graph) {
     const plb_conv_shape *c = &s->shape;
     const int axes = c->axes == 3 ? 3 : 2;
     const plb_cudnn_tensor x = operand(s, PLB_CONV_X, c->n, c->c, c->in);
     const plb_cudnn_tensor w = operand(s, PLB_CONV_W, c->k, c->c / c->groups, c->kernel);
     chain values = {.graph = graph, .y = operand(s, PLB_CONV_Y, c->n, c->k, c->out)};
     values.inner = s->dtype == PLB_F64 ? PLB_F64 : PLB_F32;
-    if (form != 'u') {
+    if (!plb_conv_form_is_bare(form)) {
         values.left = s->bias + s->residual + (s->epilogue.activation != PLB_ACT_NONE);
     }
     plb_cudnn_convolution convolution = {.op = s->op, .precision = values.inner, .axes = axes};
@@ -90,8 +90,30 @@ plb_status plb_conv_graph_build(const plb_conv_spec *s, char form, cudnnHandle_t
     PLB_TRY(add_value(graph, &values.y, values.inner, values.left, &values.now));
     convolution.y = values.now;
     PLB_TRY(plb_cudnn_add_convolution(graph, &convolution));
-    if (form != 'u') PLB_TRY(chain_epilogue(s, form, &values));
+    if (!plb_conv_form_is_bare(form)) PLB_TRY(chain_epilogue(s, form, &values));
     return plb_cudnn_graph_finish(graph, handle);
+}
+
+// Each output is a sum over the pixels under a filter; that pixel's gradient is a sum over the
+// outputs whose filters lay over it, which are as far on the other side.
+plb_conv_spec plb_conv_turned(const plb_conv_spec *s) {
+    plb_conv_spec t = *s;
+    t.op = s->op == PLB_OP_conv ? PLB_OP_conv_input_grad : PLB_OP_conv;
+    t.shape.c = s->shape.k, t.shape.k = s->shape.c;
+    for (int i = 0; i < PLB_MAX_SPATIAL; i++) {
+        const int64_t reach = s->shape.dilation[i] * (s->shape.kernel[i] - 1);
+        t.shape.in[i] = s->shape.out[i], t.shape.out[i] = s->shape.in[i];
+        t.shape.pad[i] = reach - s->shape.pad[i];
+        t.shape.pad_end[i] = reach - s->shape.pad_end[i];
+    }
+    return t;
+}
+
+plb_status plb_conv_graph_build(const plb_conv_spec *s, char form, cudnnHandle_t handle,
+                                plb_cudnn_graph *graph) {
+    if (form != 't') return build(s, form, handle, graph);
+    const plb_conv_spec turned = plb_conv_turned(s);
+    return build(&turned, form, handle, graph);
 }
 
 // Version 9.14 reads a residual of 9 channels and one pixel from wrong places, in engines that it
@@ -101,9 +123,27 @@ static bool residual_is_safe(const plb_conv_spec *s) {
     return pixels > 1 && s->shape.k * (int64_t)plb_dtype_size(s->dtype) % 16 == 0;
 }
 
+// Engines for products of f32 are few, and differ by op; those of tensor cores do not.
+static bool turning_may_pay(const plb_conv_spec *s) {
+    const plb_conv_shape *c = &s->shape;
+    bool several_taps = false;
+    if (!plb_conv_without_tensor_cores(s) || s->op == PLB_OP_conv_weight_grad) return false;
+    for (int i = 0; i < PLB_MAX_SPATIAL; i++) {
+        const int64_t reach = c->dilation[i] * (c->kernel[i] - 1);
+        if (c->stride[i] != 1 || c->pad[i] > reach || c->pad_end[i] > reach) return false;
+        several_taps |= c->kernel[i] > 1;
+    }
+    return c->groups == 1 && several_taps;
+}
+
+bool plb_conv_form_is_bare(char form) {
+    return form == 't' || form == 'u';
+}
+
 bool plb_conv_form_applies(const plb_conv_spec *s, char form) {
     bool act = s->epilogue.activation != PLB_ACT_NONE, narrow = s->dtype != PLB_F32;
     if (form == 'u') return true;
+    if (form == 't') return turning_may_pay(s);
     if (s->dtype == PLB_F64 || !(s->bias || s->residual || act)) return false;
     if (s->residual && !residual_is_safe(s)) return false;
     if (form == 'b') return s->bias && (narrow || s->residual);

@@ -5,7 +5,9 @@
 //   'a'  y = act((conv + residual) + bias), bias in the values' own type
 //   'b'  y = act((conv + bias) + residual), bias in f32
 //   'c'  y = act((conv + residual) + bias), bias in f32
-//   'u'  the bare convolution; the epilogue is a kernel of ours behind it
+//   't'  the bare convolution as the gradient of another, and a gradient as a convolution: of the
+//        filter turned, with inputs and outputs exchanged and each plane read from its end
+//   'u'  the bare convolution; the epilogue of bare ones is a kernel of ours behind them
 // Engines that were compiled ahead take some of them, those compiled at run time others, and which
 // is fastest only time can tell.
 #ifndef PLB_ENGINE_DEVICE_CUDA_CONV_FORM_H
@@ -14,12 +16,16 @@
 #include "engine/device/cuda/conv_spec.h"
 #include "engine/device/cuda/cudnn.h"
 
-#define PLB_CONV_FORMS "abcu"
+#define PLB_CONV_FORMS "abctu"
 // Names of operands in a graph and its plans.
 enum { PLB_CONV_X = 1, PLB_CONV_W, PLB_CONV_Y, PLB_CONV_BIAS, PLB_CONV_RESIDUAL };
 
 // Whether a form says something that those before it do not.
 bool plb_conv_form_applies(const plb_conv_spec *s, char form);
+// Whether a graph of this form leaves the epilogue to somebody else.
+bool plb_conv_form_is_bare(char form);
+// What cuDNN computes in form 't': the operands that the node calls x and y are its y and x.
+plb_conv_spec plb_conv_turned(const plb_conv_spec *s);
 // Describes it in `graph`, which is new, and finishes it.
 PLB_MUST_USE plb_status plb_conv_graph_build(const plb_conv_spec *s, char form,
                                              cudnnHandle_t handle, plb_cudnn_graph *graph);
