@@ -7,7 +7,8 @@
 // batch_size, --set gives other axes' and whole integer inputs' numbers, 1 and 0 without it.
 // TASK is infer or train, LEVEL plan, interp or replay; without cases, the ones that the project
 // states figures for. Inputs are normal, targets spread over the classes. --ops adds one line an op
-// that took at least 0.5 %, with its rate, to stderr, --debug the library's own log. On a device
+// that took at least 0.5 %, with its rate, to stderr (at level replay its kernel alone), --debug
+// the library's own log. On a device
 // "median_ms" is the latency of one launch with the device idle before, as its events tell,
 // "queued_ms" many launches divided, "host_ms" the processor's part of a launch behind others, and
 // "host_alone_ms" of one that finds the device idle; inputs lie on the device. "load_s": from
@@ -222,8 +223,13 @@ static void print_ops(const plb_plan *plan) {
         total += (double)ops[i].time_ns;
     }
     if (ops) qsort(ops, (size_t)n, sizeof *ops, by_time);
-    if (ops) print_kinds(ops, n, total);
+    if (ops && total > 0) print_kinds(ops, n, total);
     for (int i = 0; i < n && ops; i++) {
+        if (total == 0) { // a graph's launches have no times of their own
+            fprintf(stderr, "%-17s %-24s %s %s\n", ops[i].op, ops[i].scope, ops[i].kernel,
+                    ops[i].choice);
+            continue;
+        }
         double ns = (double)ops[i].time_ns / (double)(ops[i].calls ? ops[i].calls : 1);
         if ((double)ops[i].time_ns < 0.005 * total) break;
         char shape[160];

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions and their gradients by cuDNN. Every engine of every equivalent graph is a choice
 // for the tuner (conv_problem.h). Weights have the layout of the values: where the node's have
-// another, or where they are turned, they are reordered ahead, once if they never change.
+// another, or where they are turned, they are reordered ahead, once if they never change. Padding
+// that is uneven is written out around x, in the workspace.
 #include <string.h>
 
 #include "base/core/alloc.h"
@@ -18,8 +19,10 @@ typedef struct conv {
     CUfunction widen;   // of a 16-bit bias that the plan reads as f32
     plb_tensor weights; // dense in the plan's layout; differs from the node's if `reorders`
     bool reorders;
-    size_t bias_at; // in what is packed
-    size_t bare_at; // in the workspace: result of the bare convolution, or weight gradients
+    plb_tensor wide; // x with its margins, if it has any
+    size_t bias_at;  // in what is packed
+    size_t bare_at;  // in the workspace: result of the bare convolution, or weight gradients
+    size_t wide_at;  // in the workspace
     plb_cudnn_operands operands; // that `pack` was made for
     cudnnBackendDescriptor_t pack;
 } conv;
@@ -41,12 +44,7 @@ static const char *refuse(const plb_query *q) {
         return "layouts that differ";
     }
     plb_conv_spec spec;
-    if (plb_conv_spec_of(q, &spec)) return "shapes that do not fit";
-    for (int i = 0; i < PLB_MAX_SPATIAL && q->op == PLB_OP_conv_weight_grad; i++) {
-        // Some of its engines take it for even padding and compute something else.
-        if (spec.shape.pad[i] != spec.shape.pad_end[i]) return "uneven padding";
-    }
-    return NULL;
+    return plb_conv_spec_of(q, &spec) ? "shapes that do not fit" : NULL;
 }
 
 static int choices(const plb_query *q, char out[][PLB_CHOICE_BYTES], int max) {
@@ -108,19 +106,26 @@ static void plan_weights(const plb_query *q, conv *c) {
     c->reorders = turns(c) || !plb_tensor_is_dense(&same);
 }
 
-static size_t weight_bytes(const conv *c) {
-    return plb_padded(plb_layout_bytes(&c->weights.shape, c->weights.dtype, c->weights.layout));
+static void plan_margins(conv *c) {
+    const plb_shape shape = plb_conv_x_shape(&c->spec.shape);
+    c->wide = plb_tensor_dense(NULL, c->spec.dtype, &shape, (plb_layout){c->spec.layout, 0});
 }
 
-// In the workspace: the plan's own first, then the bare result.
+static size_t bytes_of(const plb_tensor *t) {
+    return plb_padded(plb_layout_bytes(&t->shape, t->dtype, t->layout));
+}
+
+// In the workspace: the plan's own first, then the bare result, then x with its margins.
 static size_t workspace_of(const plb_query *q, conv *c) {
     size_t bytes = plb_padded(c->plan.plan->workspace_bytes);
     c->bare_at = bytes;
     if (c->finishes) {
-        bytes += plb_padded(plb_layout_bytes(&q->out[0].shape, q->out[0].dtype, q->out[0].layout));
+        bytes += bytes_of(&q->out[0]);
     } else if (q->op == PLB_OP_conv_weight_grad && c->reorders) {
-        bytes += weight_bytes(c);
+        bytes += bytes_of(&c->weights);
     }
+    c->wide_at = bytes;
+    if (c->spec.margins) bytes += bytes_of(&c->wide);
     return bytes;
 }
 
@@ -150,21 +155,51 @@ static void *bare_of(const conv *c, const plb_call *call) {
     return (char *)call->workspace + c->bare_at;
 }
 
+static const plb_tensor *x_of(const conv *c, const plb_call *call) {
+    return c->spec.op == PLB_OP_conv_input_grad ? &call->out[0] : &call->in[0];
+}
+
+// Where the library reads or writes x.
+static void *wide_of(const conv *c, const plb_call *call) {
+    return c->spec.margins ? (char *)call->workspace + c->wide_at : x_of(c, call)->data;
+}
+
+// The part of x with its margins that is x.
+static plb_tensor within_margins(const conv *c, const plb_call *call) {
+    plb_tensor view = c->wide;
+    const int axes = c->spec.shape.axes;
+    view.data = wide_of(c, call);
+    view.shape = x_of(c, call)->shape;
+    for (int i = 0; i < axes; i++) {
+        plb_view_shift(&view, c->spec.margin[PLB_MAX_SPATIAL - axes + i] * view.stride[2 + i]);
+    }
+    return view;
+}
+
+static plb_status write_margins(const conv *c, const plb_call *call, plb_stream *stream) {
+    const plb_tensor to = within_margins(c, call);
+    plb_tensor wide = c->wide;
+    if (!c->spec.margins || c->spec.op == PLB_OP_conv_input_grad) return PLB_OK;
+    wide.data = wide_of(c, call);
+    PLB_TRY(plb_cuda_fill_strided(stream, &wide, &(int64_t){0}));
+    return plb_cuda_copy_strided(stream, &to, &call->in[0]);
+}
+
 static void operands_of(const conv *c, const plb_call *call, plb_cudnn_operands *o) {
     const plb_conv_spec *s = &c->spec;
     const void *w = c->reorders ? call->packed : call->in[1].data;
     const bool fused = !plb_conv_form_is_bare(c->plan.form);
     *o = (plb_cudnn_operands){.workspace = call->workspace};
     if (s->op == PLB_OP_conv_weight_grad) {
-        add(o, PLB_CONV_X, call->in[0].data);
+        add(o, PLB_CONV_X, wide_of(c, call));
         add(o, PLB_CONV_Y, call->in[1].data);
         add(o, PLB_CONV_W, c->reorders ? bare_of(c, call) : call->out[0].data);
     } else {
-        const bool forward = (s->op == PLB_OP_conv) != turns(c);
-        add(o, forward ? PLB_CONV_X : PLB_CONV_Y, call->in[0].data);
+        const bool forward = s->op == PLB_OP_conv;
+        void *y = !forward ? call->in[0].data : c->finishes ? bare_of(c, call) : call->out[0].data;
+        add(o, turns(c) ? PLB_CONV_Y : PLB_CONV_X, wide_of(c, call));
         add(o, PLB_CONV_W, w);
-        add(o, forward ? PLB_CONV_Y : PLB_CONV_X,
-            c->finishes ? bare_of(c, call) : call->out[0].data);
+        add(o, turns(c) ? PLB_CONV_X : PLB_CONV_Y, y);
     }
     if (s->bias && fused) {
         add(o, PLB_CONV_BIAS,
@@ -186,12 +221,27 @@ static plb_status point_at(conv *c, const plb_cudnn_operands *o) {
     return plb_cudnn_pack_new(o, &c->pack);
 }
 
+// Gradients that the library did not write to where they belong.
+static plb_status take_result(const conv *c, const plb_call *call, plb_stream *stream) {
+    plb_tensor from;
+    if (c->spec.op == PLB_OP_conv_weight_grad && c->reorders) {
+        from = c->weights;
+        from.data = bare_of(c, call);
+    } else if (c->spec.op == PLB_OP_conv_input_grad && c->spec.margins) {
+        from = within_margins(c, call);
+    } else {
+        return PLB_OK;
+    }
+    return plb_cuda_copy_strided(stream, &call->out[0], &from);
+}
+
 static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
     conv *c = state;
     plb_cudnn_operands o;
     memset(&o, 0, sizeof o);
     operands_of(c, call, &o);
     PLB_TRY(point_at(c, &o));
+    PLB_TRY(write_margins(c, call, stream));
     PLB_TRY(plb_cudnn_execute(stream, c->plan.plan, c->pack));
     if (c->finishes) {
         const void *bias = c->spec.bias ? call->in[PLB_IN_BIAS].data : NULL;
@@ -199,10 +249,7 @@ static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
         return plb_finish_run(stream, &c->finish, bare_of(c, call), bias, residual,
                               call->out[0].data);
     }
-    if (c->spec.op != PLB_OP_conv_weight_grad || !c->reorders) return PLB_OK;
-    plb_tensor from = c->weights;
-    from.data = bare_of(c, call);
-    return plb_cuda_copy_strided(stream, &call->out[0], &from);
+    return take_result(c, call, stream);
 }
 
 static void release(void *state) {
@@ -221,7 +268,7 @@ static void describe(const plb_query *q, conv *c, plb_launch *out) {
                         .bytes = plb_operands_bytes(q)};
     if (q->op != PLB_OP_conv_weight_grad && c->reorders) {
         out->packed_inputs |= 1u << 1;
-        out->packed_bytes = weight_bytes(c);
+        out->packed_bytes = bytes_of(&c->weights);
     }
     if (c->widen) {
         out->packed_inputs |= 1u << PLB_IN_BIAS;
@@ -251,6 +298,7 @@ static plb_status prepare(const plb_query *q, const char *choice, plb_launch *ou
         return status;
     }
     plan_weights(q, c);
+    plan_margins(c);
     describe(q, c, out);
     return PLB_OK;
 }

@@ -22,6 +22,19 @@ static void even_padding(plb_conv_shape *s) {
     }
 }
 
+// What is more on one side than on the other becomes a margin of x: several engines, for all three
+// ops, take padding that they are told to be uneven for even, and some write past their results.
+static void uneven_padding(plb_conv_spec *spec) {
+    plb_conv_shape *s = &spec->shape;
+    for (int i = 0; i < PLB_MAX_SPATIAL; i++) {
+        const int64_t both = s->pad[i] < s->pad_end[i] ? s->pad[i] : s->pad_end[i];
+        spec->margins |= s->pad[i] != s->pad_end[i];
+        spec->margin[i] = s->pad[i] - both;
+        s->in[i] += s->pad[i] + s->pad_end[i] - 2 * both;
+        s->pad[i] = s->pad_end[i] = both;
+    }
+}
+
 plb_status plb_conv_spec_of(const plb_query *q, plb_conv_spec *out) {
     const plb_conv_attrs *attrs = q->attrs;
     *out =
@@ -36,6 +49,7 @@ plb_status plb_conv_spec_of(const plb_query *q, plb_conv_spec *out) {
     if (q->op == PLB_OP_conv) out->epilogue = attrs->epilogue;
     PLB_TRY(plb_conv_shape_of(q->op, &q->in[0].shape, &q->in[1].shape, attrs, &out->shape));
     even_padding(&out->shape);
+    uneven_padding(out);
     return PLB_OK;
 }
 

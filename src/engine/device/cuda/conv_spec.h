@@ -10,8 +10,10 @@ enum { PLB_CONV_KEY_BYTES = 512 };
 typedef struct plb_conv_spec {
     plb_op_id op;
     plb_dtype dtype;
-    plb_layout_kind layout; // of x, w and y alike
-    plb_conv_shape shape;
+    plb_layout_kind layout;          // of x, w and y alike
+    plb_conv_shape shape;            // as the library is told it: its padding is even, and its
+    int64_t margin[PLB_MAX_SPATIAL]; // x begins with so many zeros before the node's,
+    bool margins;                    // if it has any, in front or behind
     bool bias, residual;
     plb_epilogue epilogue;
     bool tf32, deterministic, no_winograd;
