@@ -391,17 +391,17 @@ static uint32_t knobs_of(descriptor config) {
     return (uint32_t)(hash ^ hash >> 32);
 }
 
-// A set of small numbers, one bit each.
-static unsigned notes_of(descriptor engine, cudnnBackendAttributeName_t name,
-                         cudnnBackendAttributeType_t type) {
+// What an engine does to its numbers, one bit a note.
+static cudnnStatus_t notes_of(descriptor engine, unsigned *bits) {
     int notes[MAX_NOTES] = {0}; // the library's enums are ints
     int64_t n = 0;
-    unsigned bits = 0;
-    if (lib.get(engine, name, type, MAX_NOTES, &n, notes) != CUDNN_STATUS_SUCCESS) return 0;
-    for (int i = 0; i < n && i < MAX_NOTES; i++) {
-        if (notes[i] >= 0 && notes[i] < 32) bits |= 1u << notes[i];
+    cudnnStatus_t status = lib.get(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                   CUDNN_TYPE_NUMERICAL_NOTE, MAX_NOTES, &n, notes);
+    *bits = 0;
+    for (int i = 0; i < n && i < MAX_NOTES && !status; i++) {
+        if (notes[i] >= 0 && notes[i] < 32) *bits |= 1u << notes[i];
     }
-    return bits;
+    return status;
 }
 
 static plb_status describe(descriptor config, plb_cudnn_candidate *out) {
@@ -413,8 +413,7 @@ static plb_status describe(descriptor config, plb_cudnn_candidate *out) {
         lib.get(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n, &engine);
     if (!status) {
         out->engine = number(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
-        out->notes = notes_of(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE);
-        out->behavior = notes_of(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE);
+        status = notes_of(engine, &out->notes); // unknown, it might compute anything
     }
     plb_cudnn_descriptor_free(engine);
     return check(status, "an engine");

@@ -73,9 +73,8 @@ PLB_MUST_USE plb_status plb_cudnn_graph_finish(plb_cudnn_graph *graph, cudnnHand
 typedef struct plb_cudnn_candidate {
     cudnnBackendDescriptor_t config; // owned by the candidate
     int64_t engine;
-    uint32_t knobs;    // hash of the settings
-    unsigned notes;    // bit per cudnnBackendNumericalNote_t
-    unsigned behavior; // bit per cudnnBackendBehaviorNote_t
+    uint32_t knobs; // hash of the settings
+    unsigned notes; // bit per cudnnBackendNumericalNote_t
 } plb_cudnn_candidate;
 
 // Takes a candidate over; returns whether it counts.
