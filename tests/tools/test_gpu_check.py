@@ -120,6 +120,29 @@ def test_row_that_breaks_beside_its_old_time():
     assert "| 1.500 no memory |" in kept, kept
 
 
+def test_bars_beside_those_of_times():
+    row = {**ROW, "model": "resnet50", "task": "train", "batch": 256, "host_ms": 0.009,
+           "peer_peak_bytes": 1000}
+    with tempfile.TemporaryDirectory() as folder:
+        told_of = '{"load_s": %s, "planned_bytes": %s, "median_ms": 1}'
+        for seconds, planned, host, missed in (
+                (0.9, 750, 0.009, "0 bars missed"), (1.1, 750, 0.009, "1 bars missed: start"),
+                (0.9, 751, 0.009, "1 bars missed: memory --recompute"),
+                (0.9, 951, 0.009, "2 bars missed: memory memory --recompute"),
+                (0.9, 750, 0.011, "1 bars missed: resnet50:train:bf16:256 (host)")):
+            status, told, kept = checked(folder, "start,memory",
+                                         before=json.dumps({"rows": [{**row, "host_ms": host}]}),
+                                         plumb_bench=f"echo '{told_of % (seconds, planned)}'")
+            assert missed in told and status == (missed[0] != "0"), told
+    assert "--recompute: 0 MiB of the device planned, 1.00 ms a step" in kept, kept
+
+
+def test_memory_that_fails():
+    with tempfile.TemporaryDirectory() as folder:
+        status, told, _ = checked(folder, "memory", plumb_bench="echo no memory >&2; exit 1")
+    assert status == 1 and "1 broke, or did not run: memory" in told, told
+
+
 def test_peers_of_which_none_comes():
     with tempfile.TemporaryDirectory() as folder:  # no time is left for any
         status, told, _ = checked(folder, "peers", "--rows", "m:infer:bf16:1", "--minutes", "0.1",

@@ -17,7 +17,10 @@
 
 enum { LINE, LANES, BRANCHES, FORMS, WARM = 2, ROUNDS = 4, TRIALS = FORMS * (WARM + ROUNDS) };
 enum { MOST_LANES = 4 };
-static const double worth = 0.995; // of the time of lanes: what wide branches must reach
+// Of the others' time: what wide branches must reach, and what, if a launch of theirs costs the
+// processor more than that.
+enum { COSTLY_NS = 10000 };
+static const double worth = 0.995, worth_costly = 0.98;
 static const char *const form_names[FORMS] = {"a line", "lanes", "branches"};
 
 struct plb_replay {
@@ -306,8 +309,8 @@ static plb_status decide(plb_plan *plan, plb_replay *r) {
     int64_t least[FORMS];
     for (int f = 0; f < FORMS; f++) PLB_TRY(least_of(plan, r, f, &least[f]));
     r->best = least[LANES] < least[LINE] ? LANES : LINE;
-    const double bound = (double)least[r->best] * (r->best == LANES ? worth : 1);
-    if ((double)least[BRANCHES] < bound) r->best = BRANCHES;
+    const double share = r->host_ns[BRANCHES] > COSTLY_NS ? worth_costly : worth;
+    if ((double)least[BRANCHES] < share * (double)least[r->best]) r->best = BRANCHES;
     plb_strbuf_printf(&plan->report, "replay:");
     for (int f = 0; f < FORMS; f++) {
         if (!r->form[f]) continue;
