@@ -17,7 +17,7 @@ static plb_status make_plan(plb_batch_plan *b, const plb_model *model, const cha
     static const char *const results[] = {"loss", "correct"};
     plb_tensor x, y;
     PLB_TRY(plb_plan_new(plb_model_find_program(model, program), options, &b->plan));
-    PLB_TRY(plb_slots_new(b->plan, results, 2, &b->slots));
+    PLB_TRY(plb_slots_new(b->plan, PLB_SLOTS, results, 2, &b->slots));
     for (int i = 0; i < (b->slots ? PLB_SLOTS : 1); i++) {
         PLB_TRY(b->slots ? plb_slots_input(b->slots, i, "x", &x)
                          : plb_plan_input(b->plan, "x", &x));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `sample`: the timed loop. Two clock readings and one store an iteration; batches are put where
 // the plan reads them outside the time of regions `latency` and `return`, inside it in `host` and
-// `queued`. On the CPU the call returns when the work is done; on a device a latency ends with it.
+// `queued`; on a device those of `queued` lie there before, and what a run reads is copied within
+// it. On the CPU the call returns when the work is done; on a device a latency ends with it.
 #include <inttypes.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include "base/core/clock.h"
 #include "base/core/status.h"
 #include "engine/graph/graph.h"
+#include "engine/graph/slots.h"
 #include "worker/session.h"
 
 typedef enum region { LATENCY, QUEUED, HOST, RETURN, REGIONS } region;
@@ -21,6 +23,7 @@ typedef struct block {
     int n_slots;
     int64_t *samples; // in the outputs
     uint8_t *host;    // where HOST copies each output to; NULL otherwise
+    plb_slots *slots; // the batches of QUEUED on a device; NULL otherwise
     plb_worker_place result_place[PLB_WORKER_MAX_OUTPUTS], loss_place;
 } block;
 
@@ -36,10 +39,6 @@ static plb_status read_request(plb_worker_session *s, const json_t *request, blo
         if (strcmp(names[i], name) == 0) b->region = (region)i;
     }
     if (b->region == REGIONS) return plb_worker_refuse(s, "region", "no region %s", name);
-    // Batches that rotate have one place on a device, which cannot be filled while it is read.
-    if (b->region == QUEUED && s->job.device[0]) {
-        return plb_worker_refuse(s, "region", "region queued is not offered on a device yet");
-    }
     if (b->n < 1 || b->n > 100 * 1000 * 1000 || b->check >= b->n) {
         return plb_fail(PLB_EINVAL,
                         "expected n from 1 and check below it, found %" PRId64 " and %" PRId64,
@@ -71,6 +70,26 @@ static plb_status copy_to_host(const block *b) {
         PLB_TRY(plb_tensor_copy(&to, &from));
     }
     return PLB_OK;
+}
+
+// All batches to the device, and there when this returns.
+static plb_status send_batches(block *b) {
+    const plb_worker_job *job = &b->s->job;
+    if (b->region != QUEUED || !job->device[0]) return PLB_OK;
+    PLB_TRY(plb_slots_new(job->plan, b->n_slots, NULL, 0, &b->slots));
+    if (!b->slots) {
+        return plb_worker_refuse(b->s, "region", "no region queued for ops one by one on a device");
+    }
+    for (int i = 0; i < b->n_slots; i++) {
+        for (int k = 0; k < job->n_inputs; k++) {
+            const plb_worker_input *input = &job->input[k];
+            plb_tensor to;
+            PLB_TRY(plb_slots_input(b->slots, i, input->name, &to));
+            memcpy(to.data, input->slot[b->slot[i]], input->size_bytes);
+        }
+        PLB_TRY(plb_slots_send(b->slots, i));
+    }
+    return plb_slots_arrived(b->slots);
 }
 
 // The batch to where the program reads it: on a device, and there, when this returns.
@@ -118,14 +137,23 @@ static plb_status fill_checked(block *b) {
     return plb_worker_fill(&b->s->out, &b->loss_place, &tensor);
 }
 
-static plb_status run_block(block *b) {
-    int64_t begin = plb_now_ns();
-    if (b->region == QUEUED) {
-        for (int64_t i = 0; i < b->n; i++) PLB_TRY(iterate(b, i));
-        b->samples[0] = plb_now_ns() - begin;
-        b->check = b->n - 1;
-        return fill_checked(b);
+static plb_status run_queued(block *b) {
+    const plb_worker_job *job = &b->s->job;
+    const int64_t begin_ns = plb_now_ns();
+    for (int64_t i = 0; i < b->n; i++) {
+        PLB_TRY(b->slots ? plb_slots_run(b->slots, (int)(i % b->n_slots)) : iterate(b, i));
     }
+    if (b->slots) {
+        PLB_TRY(plb_plan_wait(job->plan));
+        spin_for((int64_t)((double)(plb_now_ns() - begin_ns) * job->planted_slowdown));
+    }
+    b->samples[0] = plb_now_ns() - begin_ns;
+    b->check = b->n - 1;
+    return fill_checked(b);
+}
+
+static plb_status run_block(block *b) {
+    if (b->region == QUEUED) return run_queued(b);
     for (int64_t i = 0; i < b->n; i++) {
         PLB_TRY(iterate(b, i));
         if (i == b->check) PLB_TRY(fill_checked(b));
@@ -188,7 +216,9 @@ plb_status plb_worker_sample(plb_worker_session *s, const json_t *request) {
         b.host = plb_alloc_slab(most + 1);
         if (!b.host) return plb_fail(PLB_ENOMEM, "out of memory for an output");
     }
-    plb_status status = run_block(&b);
+    plb_status status = send_batches(&b);
+    if (!status) status = run_block(&b);
+    plb_slots_free(b.slots);
     plb_free(b.host);
     PLB_TRY(status);
     describe_block(&b, samples_at);

@@ -4,6 +4,7 @@
 // Data that fails a run. Needs a device.
 #include "device_case.h"
 #include "engine/graph/graph.h"
+#include "engine/graph/slots.h"
 #include "plumb/plumb.h"
 #include "plumb/step.h"
 
@@ -413,6 +414,49 @@ static void updates_together_are_those_one_by_one(void) {
     }
 }
 
+// ---------------------------------------------------------------------------- runs in flight
+enum { SLOTS = 3, RUNS = 20 };
+
+// Inputs that were sent once, for runs that follow each other with no word from the host.
+static void run_slots(plb_level level) {
+    static const char *const results[] = {"sum"};
+    plb_model *model = plb_model_new();
+    plb_graph *g = NULL;
+    plb_plan *plan = NULL;
+    plb_slots *slots = NULL;
+    plb_tensor t;
+    double sum = 0;
+    CHECK_OK(plb_model_program(model, "test", &g));
+    plb_value x = input(g, "x", PLB_F32, plb_shape_of(1000));
+    plb_value y = input(g, "y", PLB_F32, plb_shape_of(1));
+    plb_output(g, "sum", plb_sum(g, plb_add(g, x, y), 0, false));
+    CHECK_OK(plb_plan_new(g, &(plb_plan_options){.device = "cuda", .level = level}, &plan));
+    CHECK_OK(plb_plan_settle(plan));
+    CHECK_OK(plb_slots_new(plan, SLOTS, results, 1, &slots));
+    for (int i = 0; i < SLOTS; i++) {
+        CHECK_OK(plb_slots_input(slots, i, "x", &t));
+        for (int k = 0; k < 1000; k++) ((float *)t.data)[k] = (float)(i + k % 2);
+        CHECK_OK(plb_slots_input(slots, i, "y", &t));
+        *(float *)t.data = (float)(10 * i);
+        CHECK_OK(plb_slots_send(slots, i));
+    }
+    CHECK_OK(plb_slots_arrived(slots));
+    for (int run = 0; run < RUNS; run++) CHECK_OK(plb_slots_run(slots, run % SLOTS));
+    for (int i = 0; i < SLOTS; i++) {
+        CHECK_OK(plb_slots_wait(slots, i, &sum));
+        CHECK_SAY(sum == 11000 * i + 500, "slot %d: %g", i, sum);
+    }
+    plb_slots_free(slots);
+    plb_plan_free(plan);
+    plb_model_free(model);
+}
+
+static void slots_serve_several_runs(void) {
+    if (!device.device) SKIP(missing);
+    run_slots(PLB_LEVEL_PLAN);
+    run_slots(PLB_LEVEL_REPLAY);
+}
+
 // ---------------------------------------------------------------------------- faults
 static void bad_index_fails_the_run(void) {
     if (!device.device) SKIP(missing);
@@ -467,6 +511,7 @@ int main(void) {
     static const check_test tests[] = {
         {"large cases agree with the reference", large_cases_agree_with_the_reference},
         {"updates together are those one by one", updates_together_are_those_one_by_one},
+        {"slots serve several runs", slots_serve_several_runs},
         {"a bad index fails the run", bad_index_fails_the_run},
         {"no room is an outcome", no_room_is_an_outcome},
     };

@@ -143,6 +143,20 @@ def test_memory_that_fails():
     assert status == 1 and "1 broke, or did not run: memory" in told, told
 
 
+def test_proofs_that_are_none():
+    case = {"model": "m", "task": "infer", "stack": "s", "region": "latency", "math": "f32",
+            "autocast": "none", "outcome": "ok", "reason": None, "proof": {"equal": True}}
+    worse = {**case, "proof": {"equal": False, "first_different": "output"}}
+    with tempfile.TemporaryDirectory() as folder:
+        for cases, passed, failed in (([case, case], 6, 0), ([case, worse], 3, 3), ([], 0, 3),
+                                      ([{**case, "outcome": "refused", "proof": None}], 0, 3)):
+            text = json.dumps({"cases": cases})
+            status, told, _ = checked(folder, "proof", plumb=f"echo '{text}'")
+            assert f"{passed} passed, {failed} failed" in told and status == bool(failed), told
+        status, told, _ = checked(folder, "proof", plumb="echo no Python >&2; exit 2")
+        assert status == 1 and "stacks add torch: no Python" in told, told
+
+
 def test_peers_of_which_none_comes():
     with tempfile.TemporaryDirectory() as folder:  # no time is left for any
         status, told, _ = checked(folder, "peers", "--rows", "m:infer:bf16:1", "--minutes", "0.1",

@@ -30,7 +30,8 @@ struct plb_slots {
     size_t input_at[MAX_INPUTS], result_at[PLB_SLOT_RESULTS]; // in host, staged; in result
     size_t input_bytes, result_bytes;
     span inputs, results;
-    slot slots[PLB_SLOTS];
+    int n_slots;
+    slot *slots;
 };
 
 static const plb_storage *storage_of(const plb_slots *s, plb_value value) {
@@ -107,25 +108,30 @@ static plb_status make_slot(plb_slots *s, slot *one) {
     plb_status status = b->host_alloc(device, s->input_bytes, &host);
     if (!status) memset(host, 0, s->input_bytes);
     if (!status) status = b->alloc(device, s->input_bytes, &staged);
-    if (!status) status = b->host_alloc(device, s->result_bytes, &result);
+    if (!status && s->n_results) status = b->host_alloc(device, s->result_bytes, &result);
     one->host = host, one->staged = staged, one->result = result;
     PLB_TRY(status);
     PLB_TRY(b->event_new(device, &one->copied));
     return b->event_new(device, &one->done);
 }
 
-plb_status plb_slots_new(plb_plan *plan, const char *const *results, int n_results,
+plb_status plb_slots_new(plb_plan *plan, int n_slots, const char *const *results, int n_results,
                          plb_slots **out) {
     *out = NULL;
     if (plan->backend->host_memory || !plan->graph || plan->events) return PLB_OK;
     plb_slots *s = plb_alloc(sizeof *s);
-    if (!s) return plb_fail(PLB_ENOMEM, "out of memory for slots");
+    if (s) s->slots = plb_alloc((size_t)n_slots * sizeof *s->slots);
+    if (!s || !s->slots) {
+        plb_free(s);
+        return plb_fail(PLB_ENOMEM, "out of memory for slots");
+    }
     s->plan = plan;
+    s->n_slots = n_slots;
     plb_status status = plan->backend->enter(plan->device);
     if (!status) status = plan->backend->stream_new(plan->device, &s->copies);
     if (!status) status = find_values(s, results, n_results);
     if (!status) arrange_all(s);
-    for (int i = 0; i < PLB_SLOTS && !status; i++) status = make_slot(s, &s->slots[i]);
+    for (int i = 0; i < n_slots && !status; i++) status = make_slot(s, &s->slots[i]);
     if (status) {
         plb_slots_free(s);
         return status;
@@ -139,7 +145,7 @@ void plb_slots_free(plb_slots *s) {
     const plb_backend *b = s->plan->backend;
     plb_device *device = s->plan->device;
     (void)!b->wait(s->plan->stream);
-    for (int i = 0; i < PLB_SLOTS; i++) {
+    for (int i = 0; i < s->n_slots; i++) {
         slot *one = &s->slots[i];
         b->host_free(device, one->host);
         b->free(device, one->staged);
@@ -148,6 +154,7 @@ void plb_slots_free(plb_slots *s) {
         b->event_free(one->done);
     }
     b->stream_free(s->copies);
+    plb_free(s->slots);
     plb_free(s);
 }
 
@@ -195,19 +202,33 @@ static plb_status fetch_results(plb_slots *s, const slot *one) {
     return PLB_OK;
 }
 
-// The copy to the staging memory runs beside the run before; only that within the device waits for
-// it.
-plb_status plb_slots_launch(plb_slots *s, int slot_index) {
+// Runs beside the run before; only the copy within the device waits for it.
+plb_status plb_slots_send(plb_slots *s, int slot_index) {
     const plb_backend *b = s->plan->backend;
     slot *one = &s->slots[slot_index];
     PLB_TRY(b->enter(s->plan->device));
     PLB_TRY(b->copy(s->copies, one->staged, one->host, s->input_bytes));
-    PLB_TRY(b->record(s->copies, one->copied));
+    return b->record(s->copies, one->copied);
+}
+
+plb_status plb_slots_arrived(plb_slots *s) {
+    return s->plan->backend->wait(s->copies);
+}
+
+plb_status plb_slots_run(plb_slots *s, int slot_index) {
+    const plb_backend *b = s->plan->backend;
+    slot *one = &s->slots[slot_index];
+    PLB_TRY(b->enter(s->plan->device));
     PLB_TRY(b->wait_event(s->plan->stream, one->copied));
     PLB_TRY(place_inputs(s, one));
     PLB_TRY(plb_plan_launch(s->plan));
     PLB_TRY(fetch_results(s, one));
     return b->record(s->plan->stream, one->done);
+}
+
+plb_status plb_slots_launch(plb_slots *s, int slot_index) {
+    PLB_TRY(plb_slots_send(s, slot_index));
+    return plb_slots_run(s, slot_index);
 }
 
 plb_status plb_slots_wait(plb_slots *s, int slot_index, double *out) {
