@@ -13,6 +13,7 @@
 #include "base/core/status.h"
 #include "base/folder.h"
 #include "base/machine.h"
+#include "bench/end_run.h"
 #include "bench/matrix.h"
 #include "bench/restore.h"
 #include "bench/same_machine.h"
@@ -285,13 +286,5 @@ plb_status plb_bench_run(plb_bench *b) {
     plb_status status = plb_bench_find_batches(b);
     if (!status) status = run_groups(b);
     // A worker that broke is in its case; of the reference it is our own trouble.
-    if (!b->store) return status;
-    const char *state = status == PLB_OK           ? "done"
-                        : status == PLB_ECANCELLED ? "interrupted"
-                                                   : "failed";
-    char text[512];
-    snprintf(text, sizeof text, "%s", plb_error_text());
-    plb_status closed = plb_store_end_run(b->store, b->run_id, state, NULL);
-    if (status) return plb_fail(status, "%s", text);
-    return closed;
+    return b->store ? plb_end_run(b->store, b->run_id, status) : status;
 }

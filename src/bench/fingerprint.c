@@ -274,6 +274,19 @@ out:
     return status;
 }
 
+plb_status plb_fingerprint_state(const char *root, int watch_ms, char **out) {
+    plb_machine machine;
+    plb_machine_state state;
+    plb_json json = {.compact = true};
+    *out = NULL;
+    plb_machine_read(root, &machine);
+    plb_machine_state_read(root, watch_ms, &state);
+    plb_json_begin_object(&json, NULL);
+    write_state(&json, &machine, &state, root[0] == '\0');
+    plb_json_end(&json);
+    return take(&json, out);
+}
+
 void plb_fingerprint_free(plb_fingerprint *fingerprint) {
     plb_free(fingerprint->machine);
     plb_free(fingerprint->all);

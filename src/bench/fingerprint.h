@@ -18,6 +18,9 @@ typedef struct plb_fingerprint {
 // look for busy processes). Freed by plb_fingerprint_free.
 PLB_API PLB_MUST_USE plb_status plb_fingerprint_take(const char *root, int watch_ms,
                                                      plb_fingerprint *out);
+// JSON {"state": ...}, as `all` has it, of this moment: how the machine was when a run ended. Freed
+// by plb_free.
+PLB_API PLB_MUST_USE plb_status plb_fingerprint_state(const char *root, int watch_ms, char **out);
 PLB_API void plb_fingerprint_free(plb_fingerprint *fingerprint);
 
 #endif

@@ -37,9 +37,15 @@ static plb_status check_numbers(const char *flag, const plb_words *words, int64_
     for (int i = 0; i < words->count; i++) {
         char *end;
         long long value = strtoll(words->word[i], &end, 10);
-        if (*words->word[i] && !*end && value >= least && value <= 1 << 20) continue;
-        return plb_fail(PLB_EINVAL, "--%s %s: expected numbers from %lld to %d", flag,
-                        words->word[i], (long long)least, 1 << 20);
+        if (!*words->word[i] || *end || value < least || value > 1 << 20) {
+            return plb_fail(PLB_EINVAL, "--%s %s: expected numbers from %lld to %d", flag,
+                            words->word[i], (long long)least, 1 << 20);
+        }
+        for (int k = 0; k < i; k++) {
+            if (strtoll(words->word[k], NULL, 10) != value) continue;
+            return plb_fail(PLB_EINVAL, "--%s: %s and %s are the same number", flag, words->word[k],
+                            words->word[i]);
+        }
     }
     return PLB_OK;
 }

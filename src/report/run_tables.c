@@ -166,24 +166,29 @@ static void put_value(plb_strbuf *out, const json_t *value) {
     free(text);
 }
 
-// One row a fact that is known; of nested objects the innermost.
-static void add_facts(plb_table *t, json_t *object, const char *prefix) {
+// One row a fact that is known; of nested objects the innermost. `end`: the same facts later, for a
+// column of what has changed; NULL: not known.
+static void add_facts(plb_table *t, json_t *object, const json_t *end, const char *prefix) {
     const char *key;
     json_t *value;
     json_object_foreach(object, key, value) {
         char name[128];
-        plb_strbuf text = {0};
+        plb_strbuf text = {0}, later = {0};
+        const json_t *then = json_object_get(end, key);
         snprintf(name, sizeof name, "%s%s%s", prefix, *prefix ? " " : "", key);
         if (json_is_object(value)) {
-            add_facts(t, value, name);
+            add_facts(t, value, then, name);
             continue;
         }
         put_value(&text, value);
+        if (then && !json_equal(value, then)) put_value(&later, then);
         if (text.length && strcmp(text.text, "[]") != 0) {
             plb_table_text(t, "%s", name);
             plb_table_text(t, "%s", text.text);
+            plb_table_text(t, "%s", later.length ? later.text : "");
         }
         plb_strbuf_free(&text);
+        plb_strbuf_free(&later);
     }
 }
 
@@ -222,6 +227,8 @@ static plb_status add_raw(plb_section *s, const char *title, const char *text) {
 plb_status plb_run_add_evidence(const plb_run_cases *cases, plb_document *document) {
     plb_section *s = plb_document_section(document, "Fingerprint");
     json_t *print = json_loads(cases->run->fingerprint ? cases->run->fingerprint : "{}", 0, NULL);
+    json_t *end =
+        cases->run->fingerprint_end ? json_loads(cases->run->fingerprint_end, 0, NULL) : NULL;
     plb_section_say(s,
                     "What these numbers depend on besides their cases. Runs whose machine "
                     "differs are not compared. Identity of the run: %s.",
@@ -230,9 +237,11 @@ plb_status plb_run_add_evidence(const plb_run_cases *cases, plb_document *docume
         plb_table *t = plb_section_table(s, "machine", "The machine and its state");
         plb_table_column(t, "fact", PLB_COLUMN_TEXT, PLB_UNIT_NONE);
         plb_table_column(t, "value", PLB_COLUMN_TEXT, PLB_UNIT_NONE);
+        plb_table_column(t, "at the end, if another", PLB_COLUMN_TEXT, PLB_UNIT_NONE);
         json_object_del(print, "resumed"); // has all facts again; below as it is stored
-        add_facts(t, print, "");
+        add_facts(t, print, end, "");
     }
+    json_decref(end);
     json_decref(print);
     add_versions(cases, s);
     plb_strbuf commands = {0};

@@ -8,6 +8,7 @@
 #include "base/core/clock.h"
 #include "base/core/status.h"
 #include "base/folder.h"
+#include "bench/end_run.h"
 #include "bench/same_machine.h"
 #include "store/study.h"
 #include "study/work.h"
@@ -347,11 +348,5 @@ plb_status plb_study_run(plb_study *s) {
     if (s->options.join) return run_taken(s);
     plb_status status = s->options.jobs > 1 ? run_side_by_side(s) : PLB_OK;
     if (!status) status = run_items(s); // with jobs: sweeps, and what a process had and lost
-    char text[512];
-    snprintf(text, sizeof text, "%s", status ? plb_error_text() : "");
-    const char *state = status == PLB_OK           ? "done"
-                        : status == PLB_ECANCELLED ? "interrupted"
-                                                   : "failed";
-    plb_status closed = plb_store_end_run(s->store, s->run_id, state, NULL);
-    return status ? plb_fail(status, "%s", text) : closed;
+    return plb_end_run(s->store, s->run_id, status);
 }

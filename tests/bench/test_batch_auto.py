@@ -102,6 +102,7 @@ def test_words(place):
             (("--batch", "1,auto"), "--batch auto: expected numbers from 1"),
             (("--batch", "auto,8"), "expected numbers"),
             (("--batch", "8,8"), "--batch: 8 is there twice"),
+            (("--batch", "8,08"), "--batch: 8 and 08 are the same number"),
             (("mnist_cnn",), "the model mnist_cnn is there twice"),
             (("--batch", "autos"), "expected numbers")):
         status, _, err = place.run("bench", "mnist_cnn", *words, *SHORT)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers that crash, hang, eat memory, talk nonsense: each is an outcome of its own case, the
 suite goes on, nothing stays behind. Kills of plumb itself, full disks, resumed runs."""
+import json
 import os
 import shutil
 import signal
@@ -297,6 +298,8 @@ def test_json():
     check(status == 0 and len(document["cases"]) == 8, f"{status} {err[-500:]}")
     check(document["run"]["label"] == "a name" and document["run"]["seconds"] > 0, "run")
     check(isinstance(document["run"]["fingerprint"], dict), "fingerprint")
+    end, = stored(place).execute("select fingerprint_end from run").fetchone()
+    check("load_1min" in json.loads(end)["state"], f"at the end: {end}")
     for case in document["cases"]:
         title = f"{case['task']} {case['stack']} {case['region']}"
         missing = {"id", "model", "task", "stack", "device", "batch", "size", "dtype", "threads",

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/core/alloc.h"
 #include "base/folder.h"
 #include "bench/fingerprint.h"
 #include "bench/git.h"
@@ -57,6 +58,14 @@ static void test_state_of_files(void) {
     CHECK(s.clock_limit_mhz == 3500 && s.boost == 1 && s.heat_throttled == 3);
     CHECK(s.quota_throttled == 7 && s.quota_throttled_us == 900);
     CHECK(s.stolen == -1 && s.others_cpus == -1 && s.busy_count == 0);
+    char *text = NULL;
+    CHECK_OK(plb_fingerprint_state(folder, 0, &text));
+    json_t *json = json_loads(text, 0, NULL), *state = json_object_get(json, "state");
+    CHECK(json_object_size(json) == 1);
+    CHECK(json_number_value(json_object_get(state, "temperature_c")) == 61.5);
+    CHECK(json_number_value(json_object_get(state, "heat_throttled")) == 3);
+    json_decref(json);
+    plb_free(text);
     remove_folder();
     make_folder(); // a machine that tells nothing; then one with the older control groups
     plb_machine_state_read(folder, 0, &s);
