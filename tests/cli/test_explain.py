@@ -77,6 +77,14 @@ def test_explain_trains_a_file_as_it_trains_the_model_it_came_of():
     assert gradients[0] == gradients[1] > 0, gradients
 
 
+def test_roof_of_more_threads_than_processors():
+    processors = len(os.sched_getaffinity(0))
+    each = [document("explain", "lenet5", "--runs", 1, "--threads", n)["roof"]
+            for n in (processors, 8 * processors)]
+    assert each[1]["flops_per_s"] < 2 * each[0]["flops_per_s"], each
+    assert each[1]["cache_bytes_per_s"] < 4 * each[0]["cache_bytes_per_s"], each
+
+
 def test_roofline_has_the_kinds_that_take_most_time():
     # The gradient of weights comes late in the schedule, behind more kinds than the figure holds.
     with tempfile.TemporaryDirectory() as folder:

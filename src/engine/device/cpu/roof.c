@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every measurement is the best of several, in cores as short ones as the clock allows, so that a
-// neighbour who takes the processor for a while does not lower the roof.
+// neighbour who takes the processor for a while does not lower the roof. Threads begin each at
+// once: one that runs while others have not begun has a faster clock, and its core to itself.
 #include "engine/device/cpu/roof.h"
 
 #include <omp.h>
@@ -36,6 +37,7 @@ static double measure_flops(int threads) {
     {
         int64_t best = INT64_MAX;
         for (int repeat = 0; repeat < REPEATS; repeat++) {
+#pragma omp barrier
             int64_t begin = plb_now_ns();
             sink += loop->run(CHAIN_STEPS);
             int64_t ns = plb_now_ns() - begin;
@@ -78,6 +80,7 @@ static plb_status measure_cache(size_t bytes, int threads, double *out) {
         char *mine = buffer + (size_t)omp_get_thread_num() * 2 * half;
         int64_t best = INT64_MAX;
         for (int repeat = 0; repeat < REPEATS; repeat++) {
+#pragma omp barrier
             int64_t begin = plb_now_ns();
             copy_to_and_fro(mine, half, times);
             int64_t ns = plb_now_ns() - begin;
@@ -127,6 +130,10 @@ static size_t memory_buffer(const plb_machine *m) {
 plb_status plb_cpu_roof(int threads, bool (*stop)(void), plb_roof *out) {
     plb_machine machine;
     plb_machine_read("", &machine);
+    // More than there are processors take turns: each is as fast as if it were alone, not all.
+    if (machine.affinity_cpus > 0 && threads > machine.affinity_cpus) {
+        threads = machine.affinity_cpus;
+    }
     int64_t l2 = machine.cache_bytes[1] ? machine.cache_bytes[1] : DEFAULT_L2;
     int cores = machine.physical_cores > 0 && machine.physical_cores < threads
                     ? machine.physical_cores

@@ -12,7 +12,7 @@
 #include "plumb/status.h"
 
 typedef struct plb_roof {
-    int threads;
+    int threads;                // that ran: at most as many as there are processors for us
     const char *isa;            // the vectors that were used, "avx2"
     double flops_per_s;         // f32; a fused multiply-add is two
     double cache_bytes_per_s;   // read plus written, copying within the second-level caches
