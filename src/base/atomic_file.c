@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,6 +27,15 @@ enum {
     WRITE_BYTES = 1 << 30, // Linux writes at most 2^31 - 4096 bytes a call
 };
 
+// What takes a file's place may be read and written by the same.
+static plb_status keep_mode(const plb_atomic_file *file) {
+    struct stat info;
+    if (stat(file->path, &info) != 0 || fchmod(file->fd, info.st_mode & 0777) == 0) return PLB_OK;
+    plb_status status = plb_fail_errno("%s: cannot keep its mode", file->path);
+    unlink(file->temporary);
+    return status;
+}
+
 // Not mkstemp: its files are private, and only open() applies the umask without a race.
 static plb_status create_temporary(plb_atomic_file *file) {
     static atomic_uint counter;
@@ -34,7 +44,7 @@ static plb_status create_temporary(plb_atomic_file *file) {
         snprintf(file->temporary, size, "%s.%ld-%u.tmp", file->path, (long)getpid(),
                  atomic_fetch_add(&counter, 1u));
         file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (file->fd >= 0) return PLB_OK;
+        if (file->fd >= 0) return keep_mode(file);
         if (errno != EEXIST) break;
     }
     return plb_fail_errno("%s: cannot create a file beside it", file->path);
@@ -60,6 +70,15 @@ static plb_status open_stream(plb_atomic_file *file) {
     return file->fd < 0 ? plb_fail_errno("%s: cannot open", file->path) : PLB_OK;
 }
 
+// Where a link leads: a rename would put the file in the link's place.
+static char *target_of(const char *path) {
+    struct stat info;
+    char *real = lstat(path, &info) == 0 && S_ISLNK(info.st_mode) ? realpath(path, NULL) : NULL;
+    char *target = plb_strdup(real ? real : path);
+    free(real);
+    return target;
+}
+
 static void release(plb_atomic_file *file) {
     if (file->fd >= 0) close(file->fd);
     plb_free(file->path);
@@ -76,9 +95,9 @@ plb_status plb_atomic_open(const char *path, plb_atomic_file **out) {
     plb_atomic_file *file = plb_alloc(sizeof *file);
     if (!file) return plb_fail(PLB_ENOMEM, "%s: no memory to write it", path);
     file->fd = -1;
-    file->path = plb_strdup(path);
-    file->temporary = plb_alloc(strlen(path) + SUFFIX_BYTES);
     file->stream = is_stream(path);
+    file->path = file->stream ? plb_strdup(path) : target_of(path);
+    file->temporary = file->path ? plb_alloc(strlen(file->path) + SUFFIX_BYTES) : NULL;
     plb_status status = !file->path || !file->temporary
                             ? plb_fail(PLB_ENOMEM, "%s: no memory to write it", path)
                         : file->stream ? open_stream(file)

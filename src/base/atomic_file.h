@@ -3,9 +3,10 @@
 // synced, then renamed over it. Readers and a machine that loses power see the old file or the new
 // one. Call order: open, write…, then commit or abort, both of which free.
 //
-// The temporary file is "<path>.<pid>-<number>.tmp"; only a killed process leaves one. A target
-// that is a symbolic link is replaced, not followed. A device or a pipe (/dev/stdout, /dev/null, by
-// a link too) is written itself, piece by piece.
+// The temporary file is "<path>.<pid>-<number>.tmp"; only a killed process leaves one. A file that
+// is replaced keeps its mode. A symbolic link is followed, as when a shell writes there; one that
+// leads nowhere is replaced. A device or a pipe (/dev/stdout, /dev/null, by a link too) is written
+// itself, piece by piece.
 #ifndef PLB_BASE_ATOMIC_FILE_H
 #define PLB_BASE_ATOMIC_FILE_H
 

@@ -50,6 +50,34 @@ static void the_umask_holds(void) {
     fault_folder_remove(folder);
 }
 
+static void the_mode_of_what_was_there_stays(void) {
+    const char *folder = fault_folder();
+    char path[128];
+    struct stat info;
+    snprintf(path, sizeof path, "%s/target", folder);
+    CHECK_OK(plb_atomic_write_all(path, "x", 1));
+    CHECK(chmod(path, 0600) == 0);
+    CHECK_OK(plb_atomic_write_all(path, "y", 1));
+    CHECK(stat(path, &info) == 0 && (info.st_mode & 0777) == 0600 && holds(path, "y"));
+    fault_folder_remove(folder);
+}
+
+static void a_link_leads_to_the_file(void) {
+    const char *folder = fault_folder();
+    char path[128], link[128], nowhere[128];
+    struct stat info;
+    snprintf(path, sizeof path, "%s/target", folder);
+    snprintf(link, sizeof link, "%s/link", folder);
+    snprintf(nowhere, sizeof nowhere, "%s/nowhere", folder);
+    CHECK_OK(plb_atomic_write_all(path, "old", 3));
+    CHECK(symlink("target", link) == 0 && symlink("lost", nowhere) == 0);
+    CHECK_OK(plb_atomic_write_all(link, "new", 3));
+    CHECK(holds(path, "new") && lstat(link, &info) == 0 && S_ISLNK(info.st_mode));
+    CHECK_OK(plb_atomic_write_all(nowhere, "here", 4)); // one that leads nowhere is replaced
+    CHECK(holds(nowhere, "here") && fault_count_files(folder) == 3);
+    fault_folder_remove(folder);
+}
+
 static void a_bad_target_is_refused(void) {
     const char *folder = fault_folder();
     CHECK_FAILS(PLB_EIO, "/nowhere/x", plb_atomic_write_all("/nowhere/x", "x", 1));
@@ -165,6 +193,8 @@ static const check_test tests[] = {
     {"a commit replaces and an abort leaves nothing",
      a_commit_replaces_and_an_abort_leaves_nothing},
     {"the umask holds", the_umask_holds},
+    {"the mode of what was there stays", the_mode_of_what_was_there_stays},
+    {"a link leads to the file", a_link_leads_to_the_file},
     {"a bad target is refused", a_bad_target_is_refused},
     {"a pipe is written and not replaced", a_pipe_is_written_and_not_replaced},
     {"a bare name is in the working folder", a_bare_name_is_in_the_working_folder},
