@@ -12,12 +12,14 @@
 #include "engine/device/cpu/vec.h"
 #include "plumb/ops.h"
 
-enum { Q, K, V, MASK, ROWS = 64 };
+enum { Q, K, V, MASK };
+enum { ROWS = 64, LEAST_ROWS = 16 }; // queries of a block
+enum { BLOCK_COST = 8 };             // of one, in queries
 
 typedef struct attention {
     const plb_vec *vec;
     int64_t batches, heads, queries, keys, features, values;
-    int64_t blocks; // of queries
+    int64_t rows, blocks; // queries of a block; blocks of a head
     float scale;
     bool zero_masked;
     int threads;
@@ -85,7 +87,8 @@ static plb_status attend(const attention *a, const plb_call *call, int64_t b, in
                                               .b = k.data,
                                               .ldb = k.step,
                                               .c = scores,
-                                              .ldc = keys}));
+                                              .ldc = keys,
+                                              .alone = true}));
     for (int64_t r = 0; r < rows; r++) {
         float *row = scores + r * keys;
         if (mask) add_mask(a, mask, b, h, first + r, row);
@@ -103,7 +106,8 @@ static plb_status attend(const attention *a, const plb_call *call, int64_t b, in
                                               .b = v.data,
                                               .ldb = v.step,
                                               .c = y,
-                                              .ldc = y_step}));
+                                              .ldc = y_step,
+                                              .alone = true}));
     for (int64_t r = 0; r < rows; r++) {
         a->vec->scale(y + r * y_step, y + r * y_step, inverse[r], 0, values);
     }
@@ -118,10 +122,10 @@ static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
 #pragma omp parallel for schedule(static, 1) if (a->threads > 1)
     for (int t = 0; t < a->threads; t++) {
         const plb_span span = plb_span_of(items, t, a->threads);
-        float *scores = (float *)call->workspace + t * ROWS * a->keys;
+        float *scores = (float *)call->workspace + t * a->rows * a->keys;
         for (int64_t i = span.begin; i < span.end; i++) {
-            const int64_t head = i / a->blocks, first = i % a->blocks * ROWS;
-            const int64_t left = a->queries - first, rows = left < ROWS ? left : ROWS;
+            const int64_t head = i / a->blocks, first = i % a->blocks * a->rows;
+            const int64_t left = a->queries - first, rows = left < a->rows ? left : a->rows;
             plb_status status =
                 attend(a, call, head / a->heads, head % a->heads, first, rows, scores);
             if (!status) continue;
@@ -130,6 +134,19 @@ static plb_status run(void *state, const plb_call *call, plb_stream *stream) {
         }
     }
     return failed ? plb_fail(failed, "attention: a product failed") : PLB_OK;
+}
+
+// Long blocks read keys and values less often, short ones share the work more evenly.
+static void choose_rows(attention *a) {
+    int64_t least = INT64_MAX;
+    for (int64_t rows = ROWS; rows >= LEAST_ROWS; rows /= 2) {
+        const int64_t blocks = (a->queries + rows - 1) / rows;
+        const int64_t each = a->queries < rows ? a->queries : rows;
+        const int64_t turns = (a->batches * a->heads * blocks + a->threads - 1) / a->threads;
+        const int64_t cost = turns * (each + BLOCK_COST);
+        if (cost >= least) continue;
+        least = cost, a->rows = rows, a->blocks = blocks;
+    }
 }
 
 static plb_status prepare(const plb_query *q, const char *choice, plb_launch *out) {
@@ -145,18 +162,18 @@ static plb_status prepare(const plb_query *q, const char *choice, plb_launch *ou
                      .features = query[3],
                      .keys = value[2],
                      .values = value[3],
-                     .blocks = (query[2] + ROWS - 1) / ROWS,
                      .scale = (float)attrs->scale,
                      .zero_masked = attrs->zero_masked != 0};
     const int64_t scores = a->batches * a->heads * a->queries * a->keys;
     const double products = (double)scores * (double)(a->features + a->values);
     a->threads = plb_worth_threads(scores * (a->features + a->values) / 8, q->threads);
+    choose_rows(a);
     const int64_t items = a->batches * a->heads * a->blocks;
     if (a->threads > items) a->threads = (int)items;
     *out = (plb_launch){.state = a,
                         .release = plb_free,
                         .run = run,
-                        .workspace_bytes = (size_t)(a->threads * ROWS * a->keys) * sizeof(float),
+                        .workspace_bytes = (size_t)(a->threads * a->rows * a->keys) * sizeof(float),
                         .flops = 2 * products + 5 * (double)scores};
     return PLB_OK;
 }

@@ -12,6 +12,7 @@
 #include "engine/device/cpu/cpu.h"
 
 #ifdef PLB_HAVE_DNNL
+#include <omp.h>
 #include <pthread.h>
 
 #include "engine/device/cpu/dnnl_api.h"
@@ -437,10 +438,16 @@ plb_status plb_dnnl_run(plb_dnnl *p, const plb_dnnl_args *a) {
     return PLB_OK;
 }
 
+// The library takes a team wherever it is not in one, for a product of a microsecond too.
 plb_status plb_dnnl_product(const plb_dnnl_gemm *g) {
-    return check(dnnl_sgemm(g->trans_a ? 'T' : 'N', g->trans_b ? 'T' : 'N', g->m, g->n, g->k,
-                            g->alpha, g->a, g->lda, g->b, g->ldb, g->beta, g->c, g->ldc),
-                 "a product");
+    const int threads = omp_get_max_threads();
+    const bool fewer = g->alone && threads > 1 && !omp_in_parallel();
+    if (fewer) omp_set_num_threads(1);
+    const dnnl_status_t status =
+        dnnl_sgemm(g->trans_a ? 'T' : 'N', g->trans_b ? 'T' : 'N', g->m, g->n, g->k, g->alpha, g->a,
+                   g->lda, g->b, g->ldb, g->beta, g->c, g->ldc);
+    if (fewer) omp_set_num_threads(threads);
+    return check(status, "a product");
 }
 
 #else

@@ -56,6 +56,7 @@ typedef struct plb_dnnl_gemm {
     const float *a, *b;
     int64_t lda, ldb, ldc; // elements from row to row
     float *c;
+    bool alone; // by the calling thread: what is short, or one of several at a time
 } plb_dnnl_gemm;
 PLB_MUST_USE plb_status plb_dnnl_product(const plb_dnnl_gemm *g);
 

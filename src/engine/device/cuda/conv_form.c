@@ -95,8 +95,9 @@ static plb_status build(const plb_conv_spec *s, char form, cudnnHandle_t handle,
 }
 
 // Each output is a sum over the pixels under a filter; that pixel's gradient is a sum over the
-// outputs whose filters lay over it, which are as far on the other side.
-plb_conv_spec plb_conv_turned(const plb_conv_spec *s) {
+// outputs whose filters lay over it, which are as far on the other side. What the node calls x and
+// y are y and x of this.
+static plb_conv_spec turned_of(const plb_conv_spec *s) {
     plb_conv_spec t = *s;
     t.op = s->op == PLB_OP_conv ? PLB_OP_conv_input_grad : PLB_OP_conv;
     t.shape.c = s->shape.k, t.shape.k = s->shape.c;
@@ -112,7 +113,7 @@ plb_conv_spec plb_conv_turned(const plb_conv_spec *s) {
 plb_status plb_conv_graph_build(const plb_conv_spec *s, char form, cudnnHandle_t handle,
                                 plb_cudnn_graph *graph) {
     if (form != 't') return build(s, form, handle, graph);
-    const plb_conv_spec turned = plb_conv_turned(s);
+    const plb_conv_spec turned = turned_of(s);
     return build(&turned, form, handle, graph);
 }
 

@@ -24,8 +24,6 @@ enum { PLB_CONV_X = 1, PLB_CONV_W, PLB_CONV_Y, PLB_CONV_BIAS, PLB_CONV_RESIDUAL 
 bool plb_conv_form_applies(const plb_conv_spec *s, char form);
 // Whether a graph of this form leaves the epilogue to somebody else.
 bool plb_conv_form_is_bare(char form);
-// What cuDNN computes in form 't': the operands that the node calls x and y are its y and x.
-plb_conv_spec plb_conv_turned(const plb_conv_spec *s);
 // Describes it in `graph`, which is new, and finishes it.
 PLB_MUST_USE plb_status plb_conv_graph_build(const plb_conv_spec *s, char form,
                                              cudnnHandle_t handle, plb_cudnn_graph *graph);
