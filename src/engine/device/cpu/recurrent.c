@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recurrent layers of f32. The recurrence is one chain, so that a step is as long as the product
-// with R takes to read it. Few sequences: R lies transposed, and each element of the state adds its
-// scaled row to all gates; many: one product a step, which shares R among them.
+// with R takes to read it. R lies transposed: the library copies and turns what it is to read
+// across, at every step (16 sequences, a state of 512, two threads: 1057 us, and 208 of this). Few
+// sequences: each element of the state adds its scaled row to all gates; many: one product a step,
+// which shares R among them.
 #include <string.h>
 
 #include "base/core/alloc.h"
@@ -10,7 +12,8 @@
 #include "engine/device/cpu/vec.h"
 #include "plumb/ops.h"
 
-enum { X, R, H0, C0, RB, FEW = 4 };
+enum { X, R, H0, C0, RB };
+enum { FEW = 4, TILE = 16 };
 
 typedef struct recurrent {
     const plb_vec *vec;
@@ -35,8 +38,13 @@ static plb_status pack(void *state, const plb_call *call, void *packed, plb_stre
     const recurrent *s = state;
     const float *r = call->in[R].data;
     float *to = packed;
-    for (int64_t k = 0; k < s->hidden; k++) {
-        for (int64_t row = 0; row < s->rows; row++) to[k * s->rows + row] = r[row * s->hidden + k];
+    for (int64_t first = 0; first < s->rows; first += TILE) {
+        const int64_t end = first + TILE < s->rows ? first + TILE : s->rows;
+        for (int64_t k = 0; k < s->hidden; k++) {
+            for (int64_t row = first; row < end; row++) {
+                to[k * s->rows + row] = r[row * s->hidden + k];
+            }
+        }
     }
     return PLB_OK;
 }
@@ -45,22 +53,20 @@ static plb_status pack(void *state, const plb_call *call, void *packed, plb_stre
 static plb_status add_product(const recurrent *s, const plb_call *call, const float *h, float *a,
                               int64_t first) {
     const int64_t n = s->rows - first, hidden = s->hidden;
-    if (s->batch > FEW) {
-        return plb_dnnl_product(
-            &(plb_dnnl_gemm){.trans_b = true,
-                             .m = s->batch,
-                             .n = n,
-                             .k = hidden,
-                             .alpha = 1,
-                             .beta = 1,
-                             .a = h,
-                             .lda = hidden,
-                             .b = (const float *)call->in[R].data + first * hidden,
-                             .ldb = hidden,
-                             .c = a + first,
-                             .ldc = s->rows});
-    }
     const float *packed = call->packed;
+    if (s->batch > FEW) {
+        return plb_dnnl_product(&(plb_dnnl_gemm){.m = s->batch,
+                                                 .n = n,
+                                                 .k = hidden,
+                                                 .alpha = 1,
+                                                 .beta = 1,
+                                                 .a = h,
+                                                 .lda = hidden,
+                                                 .b = packed + first,
+                                                 .ldb = s->rows,
+                                                 .c = a + first,
+                                                 .ldc = s->rows});
+    }
     for (int64_t b = 0; b < s->batch; b++) {
         float *to = a + b * s->rows + first;
         for (int64_t k = 0; k < hidden; k++) {
@@ -191,12 +197,10 @@ static plb_status prepare(const plb_query *q, const char *choice, plb_launch *ou
                      .release = plb_free,
                      .run = run,
                      .workspace_bytes = (size_t)(s->batch * (s->rows + s->hidden)) * sizeof(float),
-                     .flops = elements * (2 * (double)s->hidden + 8)};
-    if (s->batch <= FEW) {
-        out->pack = pack;
-        out->packed_bytes = (size_t)(s->rows * s->hidden) * sizeof(float);
-        out->packed_inputs = 1u << R;
-    }
+                     .flops = elements * (2 * (double)s->hidden + 8),
+                     .pack = pack,
+                     .packed_bytes = (size_t)(s->rows * s->hidden) * sizeof(float),
+                     .packed_inputs = 1u << R};
     return PLB_OK;
 }
 
