@@ -29,8 +29,11 @@ enum {
 
 // What takes a file's place may be read and written by the same.
 static plb_status keep_mode(const plb_atomic_file *file) {
-    struct stat info;
-    if (stat(file->path, &info) != 0 || fchmod(file->fd, info.st_mode & 0777) == 0) return PLB_OK;
+    struct stat old, mine;
+    if (stat(file->path, &old) != 0) return PLB_OK;
+    // Where modes cannot be set, all files have the same.
+    if (fstat(file->fd, &mine) == 0 && (mine.st_mode & 0777) == (old.st_mode & 0777)) return PLB_OK;
+    if (fchmod(file->fd, old.st_mode & 0777) == 0) return PLB_OK;
     plb_status status = plb_fail_errno("%s: cannot keep its mode", file->path);
     unlink(file->temporary);
     return status;
