@@ -17,9 +17,8 @@
 
 enum { LINE, LANES, BRANCHES, FORMS, WARM = 2, ROUNDS = 4, TRIALS = FORMS * (WARM + ROUNDS) };
 enum { MOST_LANES = 4 };
-// Of the others' time: what wide branches must reach, and what, if a launch of theirs costs the
-// processor more than that.
-enum { COSTLY_NS = 10000 };
+enum { COSTLY_NS = 10000 }; // of the processor, for a launch
+// Of the others' time: what wide branches must reach, and what they must if their launch is costly.
 static const double worth = 0.995, worth_costly = 0.98;
 static const char *const form_names[FORMS] = {"a line", "lanes", "branches"};
 

@@ -8,7 +8,8 @@
 
 #include "plumb/plan.h"
 
-enum { PLB_SLOTS = 2, PLB_SLOT_RESULTS = 4 }; // those that training takes turns with
+enum { PLB_SLOTS = 2 };        // that training takes turns with
+enum { PLB_SLOT_RESULTS = 4 }; // at most
 
 typedef struct plb_slots plb_slots;
 

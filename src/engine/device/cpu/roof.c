@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every measurement is the best of several, in cores as short ones as the clock allows, so that a
 // neighbour who takes the processor for a while does not lower the roof. Threads begin each at
-// once: one that runs while others have not begun has a faster clock, and its core to itself.
+// once: one that runs while others have not begun may have a faster clock, or a core to itself.
 #include "engine/device/cpu/roof.h"
 
 #include <omp.h>

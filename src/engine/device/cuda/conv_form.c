@@ -124,7 +124,8 @@ static bool residual_is_safe(const plb_conv_spec *s) {
     return pixels > 1 && s->shape.k * (int64_t)plb_dtype_size(s->dtype) % 16 == 0;
 }
 
-// Engines for products of f32 are few, and differ by op; those of tensor cores do not.
+// Engines for products of f32 are few, and differ by op. On tensor cores turned gradients were no
+// faster (docs/cuda.md); convolutions were not tried.
 static bool turning_may_pay(const plb_conv_spec *s) {
     const plb_conv_shape *c = &s->shape;
     bool several_taps = false;
