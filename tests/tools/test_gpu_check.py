@@ -148,8 +148,8 @@ def test_proofs_that_are_none():
             "autocast": "none", "outcome": "ok", "reason": None, "proof": {"equal": True}}
     worse = {**case, "proof": {"equal": False, "first_different": "output"}}
     with tempfile.TemporaryDirectory() as folder:
-        for cases, passed, failed in (([case, case], 6, 0), ([case, worse], 3, 3), ([], 0, 3),
-                                      ([{**case, "outcome": "refused", "proof": None}], 0, 3)):
+        for cases, passed, failed in (([case, case], 10, 0), ([case, worse], 5, 5), ([], 0, 5),
+                                      ([{**case, "outcome": "refused", "proof": None}], 0, 5)):
             text = json.dumps({"cases": cases})
             status, told, _ = checked(folder, "proof", plumb=f"echo '{text}'")
             assert f"{passed} passed, {failed} failed" in told and status == bool(failed), told
