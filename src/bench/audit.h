@@ -3,7 +3,8 @@
 // Looked at from outside, by our clock and the kernel's counters:
 //
 // - What the worker's samples leave out of the wall time must not grow with the number of
-//   iterations; nor may the processor time that it burns after it answered.
+//   iterations (but for region `return`, which is what leaves the wait out); nor may the processor
+//   time that it burns after it answered.
 // - Batches that it never saw must take as long as those that it has seen, and taking batches in
 //   must not take as long as computing on them.
 // - No more threads work at the same time than it was told to use.

@@ -26,26 +26,37 @@ static void keep_worst(plb_proof_worst *w, const char *name, double error, doubl
     snprintf(w->name, sizeof w->name, "%s", name);
 }
 
-static void note(plb_proof *p, plb_proof_worst *worst, const char *name, double error,
-                 double limit) {
+// `over`: more than 1 where it is too much. Returns whether it is not.
+static bool note_over(plb_proof *p, const char *name, double over) {
     p->done = true;
-    keep_worst(worst, name, error, limit);
-    if (error > p->max_rel_error) p->max_rel_error = error;
-    if (error / limit > p->worst) {
-        p->worst = error / limit;
+    if (over > p->worst) {
+        p->worst = over;
         snprintf(p->worst_name, sizeof p->worst_name, "%s", name);
     }
-    if (error <= limit) return;
-    if (!p->first_name[0]) {
-        snprintf(p->first_name, sizeof p->first_name, "%s", name);
-        p->first_error = error, p->first_limit = limit;
-    }
+    if (over <= 1) return true;
+    if (!p->first_name[0]) snprintf(p->first_name, sizeof p->first_name, "%s", name);
+    return false;
+}
+
+static void note(plb_proof *p, plb_proof_worst *worst, const char *name, double error,
+                 double limit) {
+    keep_worst(worst, name, error, limit);
+    if (error > p->max_rel_error) p->max_rel_error = error;
+    if (note_over(p, name, error / limit)) return;
     if (isfinite(error)) {
         plb_proof_fail(p, "%s differs from the reference by %.3g, allowed are %.3g", name, error,
                        limit);
     } else {
         plb_proof_fail(p, "%s holds values that are not finite", name);
     }
+}
+
+// `times`: how often the reference is as large.
+static void note_size(plb_proof *p, const char *name, double times, double limit) {
+    keep_worst(&p->size, name, times, limit);
+    if (note_over(p, name, (times - 1) / (limit - 1))) return;
+    plb_proof_fail(p, "%s is too small: the reference is %.3g times as large, allowed are %.3g",
+                   name, times, limit);
 }
 
 // ---------------------------------------------------------------------------- inference
@@ -181,6 +192,8 @@ static double rms(const double *value, const float *base, int64_t n) {
 
 // Gradients that are zero but for rounding (biases before a normalisation) are measured against
 // the model's largest.
+static const double small_gradient = 1e-3;
+
 static double largest_gradient(const plb_reference *r) {
     double most = 0;
     for (int i = 0; i < r->count; i++) {
@@ -231,21 +244,45 @@ static double mean_floor(const plb_reference *r, const char *name) {
     return 0;
 }
 
+// The least that the reference's size is taken for: what is smaller is rounding.
+static double floor_of(const judge *j, const plb_reference_entry *e, double share) {
+    switch (plb_result_kind_of(e->name)) {
+    case PLB_RESULT_BUFFER: return mean_floor(j->reference, e->name);
+    case PLB_RESULT_GRADIENT: return share * j->largest_gradient;
+    case PLB_RESULT_WEIGHT: return share * j->reference->rate * j->largest_gradient;
+    default: return 0;
+    }
+}
+
+// Where numbers are coarse, gradients are right in size though hardly in direction, as activations
+// near a kink pass their gradient or do not. One that is missing has no size.
+static void judge_size(const judge *j, const plb_reference_entry *e, const plb_tensor *found,
+                       const float *base, double known) {
+    const double limit = plb_tolerance_size(j->load->c);
+    const int64_t n = plb_shape_count(&e->shape);
+    double squares = 0, floor = fmax(known, floor_of(j, e, small_gradient));
+    if (!isfinite(limit) || n == 0 || floor <= 0) return;
+    for (int64_t i = 0; i < n; i++) {
+        double value = plb_load_f64(found->data, found->dtype, i) - (base ? (double)base[i] : 0);
+        squares += value * value;
+    }
+    note_size(j->proof, e->name,
+              hypot(rms(e->value, base, n), floor) / hypot(sqrt(squares / (double)n), floor),
+              limit);
+}
+
 static void judge_tensor(const judge *j, const plb_reference_entry *e, const plb_tensor *found) {
-    const double small = 1e-3; // of the largest gradient
     const double few = 5; // dividing by the deviation of a batch's few values amplifies rounding
     plb_result_kind kind = plb_result_kind_of(e->name);
     int64_t n = plb_shape_count(&e->shape);
-    double limit = plb_tolerance(j->load->c, kind, j->load->facts->depth), floor = 0;
+    double limit = plb_tolerance(j->load->c, kind, j->load->facts->depth), known = 0;
+    double floor = floor_of(j, e, fmax(small_gradient, 2 * plb_tolerance_epsilon(j->load->c)));
     const float *base = NULL;
     if (kind == PLB_RESULT_OUTPUT && j->normalises) limit *= few;
-    if (kind == PLB_RESULT_BUFFER) floor = mean_floor(j->reference, e->name);
-    if (kind == PLB_RESULT_GRADIENT) floor = small * j->largest_gradient;
     if (kind == PLB_RESULT_WEIGHT && (base = file_weight(j, e->name + strlen("weight."), n))) {
         // A change is known to the rounding of the weight that it is added to.
-        double moved = rms(e->value, base, n), size = rms(e->value, NULL, n);
-        floor = small * j->reference->rate * j->largest_gradient;
-        limit += 2 * plb_dtype_epsilon(PLB_F32) * size / fmax(fmax(moved, floor), 1e-30);
+        known = 2 * plb_dtype_epsilon(PLB_F32) * rms(e->value, NULL, n);
+        limit += known / fmax(fmax(rms(e->value, base, n), floor), 1e-30);
     }
     double error = plb_result_error(kind, e->value, found, base, floor);
     j->proof->compared[kind]++;
@@ -257,6 +294,8 @@ static void judge_tensor(const judge *j, const plb_reference_entry *e, const plb
                              : kind == PLB_RESULT_OUTPUT ? &j->proof->later_output
                                                          : &j->proof->later_loss;
     note(j->proof, worst, of_step ? name : e->name, error, limit);
+    if (kind == PLB_RESULT_GRADIENT || kind == PLB_RESULT_WEIGHT)
+        judge_size(j, e, found, base, known);
 }
 
 static plb_status judge_entry(const judge *j, const plb_reference_entry *e, const json_t *tensors) {
@@ -523,6 +562,7 @@ static json_t *worst_list(const plb_proof *p) {
         if (i == PLB_RESULT_OUTPUT) add_worst(list, "later output", &p->later_output);
         if (i == PLB_RESULT_LOSS) add_worst(list, "later loss", &p->later_loss);
     }
+    add_worst(list, "size", &p->size);
     add_worst(list, "step", &p->step);
     return list;
 }

@@ -18,9 +18,9 @@ typedef struct plb_proof {
     double worst;         // error over tolerance of the worst: at most 1 when equal
     char worst_name[160]; // which that is
     char first_name[160]; // the first that differs; "" when equal
-    double first_error, first_limit;
     plb_proof_worst kind[PLB_RESULT_KINDS];   // the worst of each; of training, of the first step
     plb_proof_worst later_output, later_loss; // of later steps
+    plb_proof_worst size;                     // of gradients and changes: reference over found
     plb_proof_worst step;                     // how far the optimizer went
     char first_layer[160];          // the first layer that differs, where the stack told; ""
     char reason[800];               // why not equal; ""

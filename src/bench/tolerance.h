@@ -25,6 +25,9 @@ PLB_API plb_result_kind plb_result_kind_of(const char *name);
 
 // The largest legal error; eps of f32 for unknown types.
 PLB_API double plb_tolerance(const plb_case *c, plb_result_kind kind, int depth);
+// How many times as large as what is found the reference's gradient, or change of a weight, may be;
+// infinite where plb_tolerance alone tells one that is missing.
+PLB_API double plb_tolerance_size(const plb_case *c);
 // Its eps alone.
 PLB_API double plb_tolerance_epsilon(const plb_case *c);
 

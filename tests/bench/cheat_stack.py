@@ -16,7 +16,7 @@ import time
 
 OWN = 1 << 28  # where our own outputs begin; the honest worker stays far below
 SIZES = {"f64": 8, "f32": 4, "i64": 8}
-QUICK_NS = 2000  # what a sample that did nothing claims
+QUICK_NS = 10000  # what a sample that did nothing claims
 
 
 class Cheat:
@@ -336,6 +336,24 @@ class DroppedGradient(Cheat):
         return answer
 
 
+class Coarse(Cheat):
+    """No cheat: says that it multiplies in bf16, and is more exact than that."""
+
+    def hello(self, request):
+        answer = self.ask(request)
+        return dict(answer, capabilities=dict(answer["capabilities"], autocast=["none", "bf16"]))
+
+    def load(self, request):
+        return super().load(dict(request, autocast=None))
+
+    def ran(self, request):
+        return dict(self.ask(request), autocast="bf16")
+
+
+class CoarseDroppedGradient(Coarse, DroppedGradient):
+    """The same with a gradient that is zero: no further from the right one than rounding may be."""
+
+
 class Optimizer(Cheat):
     """Another optimizer than it was told."""
     change = {}
@@ -589,7 +607,8 @@ CHEATS = {
     "ahead": AheadOfTime, "skipped-layer": SkippedLayer, "other-weights": OtherWeights,
     "no-training-mode": NoTrainingMode, "no-evaluation-mode": NoEvaluationMode,
     "no-optimizer": NoOptimizer, "no-optimizer-timed": NoOptimizerWhileTimed,
-    "dropped-gradient": DroppedGradient, "wrong-momentum": WrongMomentum,
+    "dropped-gradient": DroppedGradient, "coarse": Coarse,
+    "coarse-dropped-gradient": CoarseDroppedGradient, "wrong-momentum": WrongMomentum,
     "wrong-rate": WrongRate, "stale-statistics": StaleStatistics, "stale-weights": StaleWeights,
     "no-second-step": NoSecondStep, "same-data-twice": SameDataTwice,
     "second-in-bf16": SecondInBf16, "tf32": Tf32, "bf16": Bf16,

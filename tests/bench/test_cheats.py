@@ -84,6 +84,27 @@ def run(place, task):
     judged(names, bench, lambda name, case: judge(task, name, case))
 
 
+def run_coarse(place):
+    """In 16 bits an honest gradient may be wrong by its own size, so that size is looked at."""
+    names = ["coarse", "coarse-dropped-gradient"]
+    _, document, err = place.run("verify", "lenet5", "--task", "train", "--batch", "8", "--threads",
+                                 "1", "--autocast", "bf16", "--stack", ",".join(names), "--no-lock")
+    check(document, f"coarse: {err[-2000:]}")
+    reasons = {case["stack"]: case["reason"] or "" for case in (document or {"cases": []})["cases"]}
+    for name, words in zip(names, ("", "grad.conv2.weight is too small")):
+        reason = reasons.get(name, "no case")
+        check(words in reason and bool(words) == bool(reason), f"{name}: {reason}")
+
+
+def run_return(place):
+    """Region `return` ends before the work does: that is what it is."""
+    _, document, err = place.run("bench", "mnist_cnn", "--region", "return", "--batch", "32",
+                                 "--threads", "1", "--time", "0.1", "--starts", "1", "--no-lock",
+                                 "--stack", "early-return-inside")
+    case = document["cases"][0] if document else {"outcome": err[-2000:], "reason": None}
+    check(case["outcome"] == "ok", f"region return: {case['outcome']}, {case['reason']}")
+
+
 def run_statistics(place):
     """What only a model with running statistics shows; its reference takes a while."""
     names = ["honest", "stale-statistics", "second-in-bf16"]
@@ -99,9 +120,12 @@ def run_statistics(place):
 
 def main():
     place = Place()
-    place.add_script("cheat_stack.py", *CHEATS, "stale-statistics")
+    place.add_script("cheat_stack.py", *CHEATS, "stale-statistics", "coarse",
+                     "coarse-dropped-gradient")
     for task in TASKS:
         run(place, task)
+    run_coarse(place)
+    run_return(place)
     if os.environ.get("PLB_TEST_FULL") == "1":
         run_statistics(place)
     finish()

@@ -53,6 +53,13 @@ def prove(model, size, batch):
     return test
 
 
+def test_mixed_precision(_folder):
+    """What PyTorch trains in 16 bits is equal, though early gradients differ by their own size."""
+    text = plumb("verify", "mobilenet_v2", "--task", "train", "--batch", "8", "--size", "64",
+                 "--autocast", "bf16,f16", "--stack", "torch-eager", "--no-lock", "--json")
+    assert [c["outcome"] for c in json.loads(text)["cases"]] == ["ok", "ok"], text
+
+
 def test_stacks_test(_folder):
     """`plumb stacks test` is that proof, of one stack; what cannot be proven is no success."""
     found = outcomes(plumb("stacks", "test", "openvino", "--json"))
@@ -63,7 +70,7 @@ def test_stacks_test(_folder):
 
 
 TESTS = [("add", test_add), ("mnist_cnn", prove("mnist_cnn", "28", "8")),
-         ("stacks test", test_stacks_test)]
+         ("mixed precision", test_mixed_precision), ("stacks test", test_stacks_test)]
 if os.environ.get("PLB_TEST_FULL"):
     TESTS.append(("resnet18", prove("resnet18", "224", "8")))
 

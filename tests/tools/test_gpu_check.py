@@ -148,11 +148,16 @@ def test_proofs_that_are_none():
             "autocast": "none", "outcome": "ok", "reason": None, "proof": {"equal": True}}
     worse = {**case, "proof": {"equal": False, "first_different": "output"}}
     with tempfile.TemporaryDirectory() as folder:
-        for cases, passed, failed in (([case, case], 10, 0), ([case, worse], 5, 5), ([], 0, 5),
-                                      ([{**case, "outcome": "refused", "proof": None}], 0, 5)):
+        for cases, passed, failed in (([case, case], 14, 0), ([case, worse], 7, 7), ([], 0, 7),
+                                      ([{**case, "outcome": "refused", "proof": None}], 0, 7)):
             text = json.dumps({"cases": cases})
             status, told, _ = checked(folder, "proof", plumb=f"echo '{text}'")
             assert f"{passed} passed, {failed} failed" in told and status == bool(failed), told
+        kinds = [{"kind": "output", "name": "output", "error": error, "allowed": 2e-3}
+                 for error in (1e-4, 1e-3, 0.0)]
+        told = [{**case, "proof": {"equal": True, "by_kind": [kind]}} for kind in kinds]
+        _, _, kept = checked(folder, "proof", plumb=f"echo '{json.dumps({'cases': told})}'")
+        assert "| m infer f32 | 0.500 |" in kept, kept
         status, told, _ = checked(folder, "proof", plumb="echo no Python >&2; exit 2")
         assert status == 1 and "stacks add torch: no Python" in told, told
 
