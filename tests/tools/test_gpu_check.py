@@ -148,8 +148,8 @@ def test_proofs_that_are_none():
             "autocast": "none", "outcome": "ok", "reason": None, "proof": {"equal": True}}
     worse = {**case, "proof": {"equal": False, "first_different": "output"}}
     with tempfile.TemporaryDirectory() as folder:
-        for cases, passed, failed in (([case, case], 14, 0), ([case, worse], 7, 7), ([], 0, 7),
-                                      ([{**case, "outcome": "refused", "proof": None}], 0, 7)):
+        for cases, passed, failed in (([case, case], 16, 0), ([case, worse], 8, 8), ([], 0, 8),
+                                      ([{**case, "outcome": "refused", "proof": None}], 0, 8)):
             text = json.dumps({"cases": cases})
             status, told, _ = checked(folder, "proof", plumb=f"echo '{text}'")
             assert f"{passed} passed, {failed} failed" in told and status == bool(failed), told
