@@ -42,6 +42,7 @@ typedef struct plb_zoo_options {
     int64_t size;                 // height and width of the input; 0: the model's default
     int64_t classes;              // 0: the model's default
     bool no_dropout;              // every dropout and stochastic depth gets p = 0, for proofs
+    bool norms_of_batch;          // running statistics become those of the batch: momentum 1
     double smoothing;             // label smoothing of the cross entropy
     const plb_zoo_pixels *pixels; // the input x is u8 and normalised by the program; NULL: f32
     const char *program;          // name of the program; NULL: "infer", "eval", "train"

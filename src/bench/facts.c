@@ -170,7 +170,7 @@ plb_status plb_facts_weights(plb_client *reference, const plb_facts *facts, cons
     if (facts->training)
         snprintf(which, sizeof which, "train-%s", facts->graph);
     else
-        snprintf(which, sizeof which, "infer-%" PRId64, facts->parameters);
+        snprintf(which, sizeof which, "settled-%" PRId64, facts->parameters);
     snprintf(folder, sizeof folder, "%s/weights", cache);
     int n = snprintf(path, size, "%s/%s-%s-%s-%d.safetensors", folder, facts->model, PLUMB_VERSION,
                      which, (int)weights_seed);
@@ -178,8 +178,9 @@ plb_status plb_facts_weights(plb_client *reference, const plb_facts *facts, cons
     PLB_TRY(plb_folder_make(folder));
     if (plb_file_exists(path)) return PLB_OK;
     json_t *request =
-        json_pack("{s:s,s:s,s:s,s:I,s:I}", "type", "weights", "model", facts->model, "path", path,
-                  "seed", (json_int_t)weights_seed, "size", (json_int_t)facts->size);
+        json_pack("{s:s,s:s,s:s,s:s,s:I,s:I}", "type", "weights", "model", facts->model, "task",
+                  facts->training ? "train" : "infer", "path", path, "seed",
+                  (json_int_t)weights_seed, "size", (json_int_t)facts->size);
     if (facts->file[0] && json_object_set_new(request, "file", json_string(facts->file))) {
         json_decref(request);
         return plb_fail(PLB_ENOMEM, "out of memory for a request");

@@ -85,7 +85,7 @@ static double limit_of(const plb_load *load, const found_output *f) {
         snprintf(half.autocast, sizeof half.autocast, "none");
         limit = fmax(limit, plb_tolerance(&half, PLB_RESULT_OUTPUT, depth));
     }
-    return 4 * limit; // saturating gates and the like amplify rounding more than layers do
+    return 3 * limit; // saturating gates and the like amplify rounding more than layers do
 }
 
 // Row by row: the reference knows rows, not batches.
@@ -272,7 +272,7 @@ static void judge_size(const judge *j, const plb_reference_entry *e, const plb_t
 }
 
 static void judge_tensor(const judge *j, const plb_reference_entry *e, const plb_tensor *found) {
-    const double few = 5; // dividing by the deviation of a batch's few values amplifies rounding
+    const double few = 4; // dividing by the deviation of a batch's few values amplifies rounding
     plb_result_kind kind = plb_result_kind_of(e->name);
     int64_t n = plb_shape_count(&e->shape);
     double limit = plb_tolerance(j->load->c, kind, j->load->facts->depth), known = 0;

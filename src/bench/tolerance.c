@@ -13,10 +13,10 @@ static const struct {
     double c[PLB_RESULT_KINDS]; // output, loss, gradient, weight, buffer, layer
     double size;
 } table[] = {
-    {"f32", 0x1p-23, {40, 40, 160000, 170000, 300, 40}, HUGE_VAL},
-    {"tf32", 0x1p-10, {4, 1, 330, 330, 6, 4}, 5},
-    {"f16", 0x1p-10, {5, 1, 330, 330, 6, 8}, 5},
-    {"bf16", 0x1p-7, {4, 1, 60, 60, 4, 8}, 5},
+    {"f32", 0x1p-23, {48, 40, 160000, 170000, 300, 40}, HUGE_VAL},
+    {"tf32", 0x1p-10, {5, 1, 330, 330, 6, 4}, 5},
+    {"f16", 0x1p-10, {6.2, 1, 330, 330, 6, 8}, 5},
+    {"bf16", 0x1p-7, {5, 1, 60, 60, 4, 8}, 5},
     // Variables are f32 between two steps.
     {"f64", 0x1p-23, {8, 8, 32000, 70000, 120, 8}, HUGE_VAL},
 };

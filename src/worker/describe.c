@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What only the reference answers: the facts about a model that its caller, which knows no engine,
-// needs to make batches and to judge results; and the file of first weights that all stacks get.
+// needs to make batches and to judge results.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,11 +15,10 @@
 #include "engine/ops/op.h"
 #include "plumb/ops.h"
 #include "plumb/version.h"
-#include "plumb/weights.h"
 #include "worker/session.h"
 #include "zoo/summary.h"
 
-static plb_status only_reference(plb_worker_session *s) {
+plb_status plb_worker_only_reference(plb_worker_session *s) {
     if (s->kind->describes) return PLB_OK;
     s->error_code = "unsupported";
     return plb_fail(PLB_EUNSUPPORTED, "only plumb-ref answers this");
@@ -158,7 +157,7 @@ static plb_status describe_cost(plb_worker_session *s, const plb_zoo_info *info,
 plb_status plb_worker_describe(plb_worker_session *s, const json_t *request) {
     const plb_zoo_info *info = NULL;
     plb_json *reply = &s->reply;
-    PLB_TRY(only_reference(s));
+    PLB_TRY(plb_worker_only_reference(s));
     if (json_is_string(json_object_get(request, "file"))) {
         return plb_worker_file_describe(s, request);
     }
@@ -194,7 +193,7 @@ plb_status plb_worker_describe(plb_worker_session *s, const json_t *request) {
 plb_status plb_worker_roof(plb_worker_session *s, const json_t *request) {
     plb_roof roof;
     plb_machine machine;
-    PLB_TRY(only_reference(s));
+    PLB_TRY(plb_worker_only_reference(s));
     int64_t threads = plb_request_int(request, "threads", 1);
     if (threads < 1 || threads > 4096) return plb_fail(PLB_EINVAL, "threads: expected 1 to 4096");
     PLB_TRY(plb_cpu_roof((int)threads, NULL, &roof));
@@ -211,28 +210,4 @@ plb_status plb_worker_roof(plb_worker_session *s, const json_t *request) {
     plb_json_double(&s->reply, "memory_bytes_per_s", roof.memory_bytes_per_s);
     plb_json_int(&s->reply, "largest_cache_bytes", largest);
     return PLB_OK;
-}
-
-plb_status plb_worker_weights(plb_worker_session *s, const json_t *request) {
-    const char *name = plb_request_text(request, "model", "");
-    const char *path = plb_request_text(request, "path", NULL);
-    PLB_TRY(only_reference(s));
-    const char *file = plb_request_text(request, "file", NULL);
-    if (!path) return plb_fail(PLB_EINVAL, "weights: expected a path");
-    if (file) return plb_worker_file_weights(file, path);
-    plb_model *model = plb_model_new();
-    if (!model) return plb_fail(PLB_ENOMEM, "out of memory for a model");
-    plb_graph *graph = NULL;
-    plb_value loss = PLB_NONE;
-    plb_status status;
-    // The training program has every variable, those of auxiliary heads too.
-    const plb_zoo_options zoo = {.batch = 2,
-                                 .size = plb_request_int(request, "size", 0),
-                                 .classes = plb_request_int(request, "classes", 0)};
-    PLB_TRY_OUT(plb_zoo_build_train(model, name, &zoo, &graph, &loss));
-    PLB_TRY_OUT(plb_model_init(model, (uint64_t)plb_request_int(request, "seed", 0)));
-    PLB_TRY_OUT(plb_weights_write(path, model));
-out:
-    plb_model_free(model);
-    return status;
 }

@@ -132,6 +132,7 @@ PLB_MUST_USE plb_status plb_worker_memory(plb_worker_session *s, const json_t *r
 PLB_MUST_USE plb_status plb_worker_epoch(plb_worker_session *s, const json_t *request);
 PLB_MUST_USE plb_status plb_worker_batch(plb_worker_session *s, const json_t *request);
 PLB_MUST_USE plb_status plb_worker_epoch_end(plb_worker_session *s, const json_t *request);
+PLB_MUST_USE plb_status plb_worker_only_reference(plb_worker_session *s); // refuses if it is not
 PLB_MUST_USE plb_status plb_worker_describe(plb_worker_session *s, const json_t *request);
 PLB_MUST_USE plb_status plb_worker_roof(plb_worker_session *s, const json_t *request);
 PLB_MUST_USE plb_status plb_worker_weights(plb_worker_session *s, const json_t *request);

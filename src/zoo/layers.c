@@ -154,9 +154,13 @@ void plb_layer_declare_norm(plb_layers *net, const char *name, int64_t channels)
     close_layer(net, name);
 }
 
+static double momentum_of(const plb_layers *net) {
+    return net->options->norms_of_batch ? 1 : net->norm_momentum;
+}
+
 static void assign_running(plb_layers *net, plb_value running, plb_value now) {
     plb_graph *graph = net->graph;
-    plb_value kept = plb_affine(graph, running, 1 - net->norm_momentum, 0);
+    plb_value kept = plb_affine(graph, running, 1 - momentum_of(net), 0);
     plb_assign(graph, plb_value_variable(graph, running), plb_add(graph, kept, now));
 }
 
@@ -173,7 +177,7 @@ static void norm_update(plb_layers *net, const norm_variables *v, plb_value y, d
     }
     plb_assign(graph, plb_value_variable(graph, v->count),
                plb_add(graph, v->count, plb_scalar(graph, PLB_I64, 1)));
-    double m = net->norm_momentum, unbiased = m * n / (n - 1);
+    double m = momentum_of(net), unbiased = m * n / (n - 1);
     assign_running(net, v->mean, plb_affine(graph, y + 1, m, 0));
     plb_value inverse = plb_reciprocal(graph, plb_mul(graph, y + 2, y + 2));
     assign_running(net, v->variance,

@@ -96,6 +96,18 @@ def run_coarse(place):
         check(words in reason and bool(words) == bool(reason), f"{name}: {reason}")
 
 
+def run_faded(place):
+    """Values of a network that nobody trained must not fade: all inputs would have one output."""
+    names = ["honest", "small-image"]
+    _, document, err = place.run("verify", "googlenet", "--size", "64", "--batch", "1", "--threads",
+                                 "1", "--stack", ",".join(names), "--no-lock")
+    check(document, f"faded: {err[-2000:]}")
+    reasons = {case["stack"]: case["reason"] or "" for case in (document or {"cases": []})["cases"]}
+    for name, words in zip(names, ("", "output of batch")):
+        reason = reasons.get(name, "no case")
+        check(words in reason and bool(words) == bool(reason), f"faded, {name}: {reason}")
+
+
 def run_return(place):
     """Region `return` ends before the work does: that is what it is."""
     _, document, err = place.run("bench", "mnist_cnn", "--region", "return", "--batch", "32",
@@ -125,6 +137,7 @@ def main():
     for task in TASKS:
         run(place, task)
     run_coarse(place)
+    run_faded(place)
     run_return(place)
     if os.environ.get("PLB_TEST_FULL") == "1":
         run_statistics(place)
