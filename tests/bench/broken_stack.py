@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from cheat_stack import Cheat
+from proxy import Cheat
 
 EXPORT_S = 1.0
 

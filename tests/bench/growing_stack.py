@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An honest stack with a limit to its batch, as its second argument names; a proxy like
+"""An honest stack with a limit to its batch, as its second argument names; on the proxy of
 cheat_stack.py.
 
     growing_stack.py PLUMB card      a card with room for 3 samples
@@ -10,7 +10,7 @@ cheat_stack.py.
 import os
 import sys
 
-from cheat_stack import Cheat
+from proxy import Cheat
 
 
 def error(request, code, reason, **more):
