@@ -84,28 +84,27 @@ def run(place, task):
     judged(names, bench, lambda name, case: judge(task, name, case))
 
 
+def verify(place, expected, *words):
+    """`expected`: of each stack, what the reason says why it is not equal; "" where it is."""
+    _, document, err = place.run("verify", *words, "--threads", "1", "--stack", ",".join(expected),
+                                 "--no-lock")
+    check(document, f"verify {words}: {err[-2000:]}")
+    reasons = {case["stack"]: case["reason"] or "" for case in (document or {"cases": []})["cases"]}
+    for name, text in expected.items():
+        reason = reasons.get(name, "no case")
+        check(text in reason and bool(text) == bool(reason), f"{words}, {name}: {reason}")
+
+
 def run_coarse(place):
     """In 16 bits an honest gradient may be wrong by its own size, so that size is looked at."""
-    names = ["coarse", "coarse-dropped-gradient"]
-    _, document, err = place.run("verify", "lenet5", "--task", "train", "--batch", "8", "--threads",
-                                 "1", "--autocast", "bf16", "--stack", ",".join(names), "--no-lock")
-    check(document, f"coarse: {err[-2000:]}")
-    reasons = {case["stack"]: case["reason"] or "" for case in (document or {"cases": []})["cases"]}
-    for name, words in zip(names, ("", "grad.conv2.weight is too small")):
-        reason = reasons.get(name, "no case")
-        check(words in reason and bool(words) == bool(reason), f"{name}: {reason}")
+    verify(place, {"coarse": "", "coarse-dropped-gradient": "grad.conv2.weight is too small"},
+           "lenet5", "--task", "train", "--batch", "8", "--autocast", "bf16")
 
 
 def run_faded(place):
     """Values of a network that nobody trained must not fade: all inputs would have one output."""
-    names = ["honest", "small-image"]
-    _, document, err = place.run("verify", "googlenet", "--size", "64", "--batch", "1", "--threads",
-                                 "1", "--stack", ",".join(names), "--no-lock")
-    check(document, f"faded: {err[-2000:]}")
-    reasons = {case["stack"]: case["reason"] or "" for case in (document or {"cases": []})["cases"]}
-    for name, words in zip(names, ("", "output of batch")):
-        reason = reasons.get(name, "no case")
-        check(words in reason and bool(words) == bool(reason), f"faded, {name}: {reason}")
+    verify(place, {"honest": "", "small-image": "output of batch"},
+           "googlenet", "--size", "64", "--batch", "1")
 
 
 def run_return(place):
@@ -119,15 +118,8 @@ def run_return(place):
 
 def run_statistics(place):
     """What only a model with running statistics shows; its reference takes a while."""
-    names = ["honest", "stale-statistics", "second-in-bf16"]
-    _, document, err = place.run("verify", "shufflenet_v2_x1_0", "--size", "32", "--task", "train",
-                                 "--batch", "8", "--threads", "1", "--stack", ",".join(names),
-                                 "--no-lock")
-    check(document, f"statistics: {err[-2000:]}")
-    reasons = {case["stack"]: case["reason"] or "" for case in (document or {"cases": []})["cases"]}
-    for name, words in zip(names, ("", "buffer.", "of step 2")):
-        reason = reasons.get(name, "no case")
-        check(words in reason and bool(words) == bool(reason), f"statistics {name}: {reason}")
+    verify(place, {"honest": "", "stale-statistics": "buffer.", "second-in-bf16": "of step 2"},
+           "shufflenet_v2_x1_0", "--size", "32", "--task", "train", "--batch", "8")
 
 
 def main():
