@@ -191,7 +191,7 @@ static double rms(const double *value, const float *base, int64_t n) {
 }
 
 // Gradients that are zero but for rounding (biases before a normalisation) are measured against
-// the model's largest.
+// this share of the model's largest.
 static const double small_gradient = 1e-3;
 
 static double largest_gradient(const plb_reference *r) {
