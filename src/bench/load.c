@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/load.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +30,11 @@ static plb_status check_device(plb_client *client, const char *device) {
 static bool same_value(const json_t *legal, const char *text) {
     if (json_is_string(legal)) return strcmp(json_string_value(legal), text) == 0;
     if (json_is_boolean(legal)) return strcmp(json_is_true(legal) ? "true" : "false", text) == 0;
-    if (json_is_integer(legal)) return json_integer_value(legal) == strtoll(text, NULL, 10);
-    return false;
+    if (!json_is_integer(legal)) return false;
+    char *end;
+    errno = 0;
+    const long long number = strtoll(text, &end, 10);
+    return *text && !*end && !errno && json_integer_value(legal) == number;
 }
 
 // The value in the type that the stack lists it with; a text where the list is null.

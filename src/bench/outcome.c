@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/core/status.h"
+#include "base/core/utf8.h"
 
 const char *plb_outcome_name(plb_outcome outcome) {
     static const char *const names[PLB_OUTCOME_COUNT] = {"ok",      "invalid", "refused", "oom",
@@ -26,9 +27,7 @@ plb_status plb_failure_set(plb_failure *failure, plb_outcome outcome, const char
         vsnprintf(failure->reason, sizeof failure->reason, format, args);
         va_end(args);
         failure->outcome = outcome;
-        for (char *c = failure->reason; *c; c++) { // one line, whatever a worker sent
-            if ((unsigned char)*c < ' ') *c = ' ';
-        }
+        plb_utf8_make_line(failure->reason); // whatever a worker sent
     }
     return plb_fail(PLB_EBROKEN, "%s: %s", plb_outcome_name(failure->outcome), failure->reason);
 }

@@ -10,4 +10,9 @@
 // overlong forms, no surrogates, nothing beyond U+10FFFF).
 PLB_API size_t plb_utf8_length(const char *text);
 
+// Makes one line of UTF-8, in place, of what another program wrote, or of what was cut to fit:
+// controls become blanks, bytes that belong to no character question marks, and a character whose
+// end is missing at the end of the text goes.
+PLB_API void plb_utf8_make_line(char *text);
+
 #endif
