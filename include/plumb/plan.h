@@ -28,7 +28,7 @@ typedef struct plb_plan_options {
     plb_level level;
     const char *device; // "cuda:0"; NULL: the CPU. Read while the plan is made.
     plb_math math;
-    plb_autocast autocast; // not at level interp, nor with f64 (PLB_EUNSUPPORTED)
+    plb_autocast autocast; // not at level interp (PLB_EUNSUPPORTED)
     bool sync;          // wait after every op, so that a device's error names the op that caused it
     int threads;        // 0: as many as the machine gives this process
     bool deterministic; // kernel choices that do not depend on timing
@@ -42,7 +42,9 @@ typedef struct plb_plan_options {
     bool recompute;
     bool no_tuning; // the first kernel that does not refuse, without timing candidates
     // The reference of proofs: floats are computed in f64, and outputs are f64. Inputs and
-    // variables keep their dtypes. Not at level interp (PLB_EUNSUPPORTED).
+    // variables keep their dtypes. Not at level interp (PLB_EUNSUPPORTED). math and autocast then
+    // say how what is multiplied, and what autocast keeps in 16 bits, is rounded: the arithmetic is
+    // exact, on coarse numbers.
     bool f64;
     // Of a run at level interp: loops that are not done by then end it (PLB_EUNSUPPORTED, which
     // names the node). 0: none.

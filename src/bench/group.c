@@ -14,6 +14,7 @@
 #include "base/core/status.h"
 #include "base/machine.h"
 #include "bench/member.h"
+#include "bench/rounding.h"
 #include "bench/trace.h"
 #include "bench/usage.h"
 
@@ -96,15 +97,20 @@ static plb_case reference_case(const plb_group *g) {
 plb_status plb_member_need_reference(const plb_runner *r, plb_member *m) {
     plb_group *g = r->g;
     if (g->has_reference) return PLB_OK;
-    const plb_case c = reference_case(g);
+    plb_case c = reference_case(g);
     plb_load load = plb_member_load(r, m, true);
     load.c = &c;
     plb_bench_tell(r->b, PLB_BENCH_PROGRESS, m->c, "reference");
     int64_t began = plb_now_ns();
+    const double budget_s = r->b->options.proof_budget_s;
     plb_status status = plb_bench_start_reference(r->b);
     if (!status)
-        status = plb_reference_get(&r->b->reference, &load, r->b->cache,
-                                   r->b->options.proof_budget_s, &g->reference);
+        status = plb_reference_get(&r->b->reference, &load, r->b->cache, budget_s, &g->reference);
+    if (!status && plb_rounding_shows(&g->c, &g->facts)) {
+        snprintf(c.math, sizeof c.math, "%s", g->c.math);
+        snprintf(c.autocast, sizeof c.autocast, "%s", g->c.autocast);
+        status = plb_reference_round(&r->b->reference, &load, r->b->cache, budget_s, &g->reference);
+    }
     // A reference that broke is these cases' outcome; others need not fall with it.
     const plb_failure *broke = &r->b->reference.failure;
     if (status == PLB_EBROKEN && broke->outcome != PLB_OUTCOME_OK)

@@ -8,6 +8,7 @@
 
 #include "base/core/alloc.h"
 #include "base/core/status.h"
+#include "base/core/utf8.h"
 #include "io/safetensors.h"
 
 void plb_proof_fail(plb_proof *proof, const char *format, ...) {
@@ -16,14 +17,20 @@ void plb_proof_fail(plb_proof *proof, const char *format, ...) {
     va_start(args, format);
     vsnprintf(proof->reason, sizeof proof->reason, format, args);
     va_end(args);
+    plb_utf8_make_line(proof->reason);
     proof->done = true, proof->equal = false;
 }
 
 // ---------------------------------------------------------------------------- one comparison
+static void copy_name(char *to, size_t size, const char *name) {
+    snprintf(to, size, "%s", name);
+    plb_utf8_make_line(to); // it may be cut
+}
+
 static void keep_worst(plb_proof_worst *w, const char *name, double error, double limit) {
     if (w->limit > 0 && error / limit <= w->error / w->limit) return;
     w->error = error, w->limit = limit;
-    snprintf(w->name, sizeof w->name, "%s", name);
+    copy_name(w->name, sizeof w->name, name);
 }
 
 // `over`: more than 1 where it is too much. Returns whether it is not.
@@ -31,10 +38,10 @@ static bool note_over(plb_proof *p, const char *name, double over) {
     p->done = true;
     if (over > p->worst) {
         p->worst = over;
-        snprintf(p->worst_name, sizeof p->worst_name, "%s", name);
+        copy_name(p->worst_name, sizeof p->worst_name, name);
     }
     if (over <= 1) return true;
-    if (!p->first_name[0]) snprintf(p->first_name, sizeof p->first_name, "%s", name);
+    if (!p->first_name[0]) copy_name(p->first_name, sizeof p->first_name, name);
     return false;
 }
 
@@ -47,7 +54,8 @@ static void note(plb_proof *p, plb_proof_worst *worst, const char *name, double 
         plb_proof_fail(p, "%s differs from the reference by %.3g, allowed are %.3g", name, error,
                        limit);
     } else {
-        plb_proof_fail(p, "%s holds values that are not finite", name);
+        plb_proof_fail(p, "%s is not finite where the reference is, or finite where it is not",
+                       name);
     }
 }
 
@@ -75,10 +83,12 @@ static bool has_shape(const plb_load *load, const found_output *f) {
     return rows && plb_shape_count(s) == load->batches->batch * f->count;
 }
 
-static double limit_of(const plb_load *load, const found_output *f) {
+static double limit_of(const plb_load *load, const plb_reference *r, const found_output *f,
+                       double size) {
     const int depth = load->facts->depth;
     double limit = plb_tolerance(load->c, PLB_RESULT_OUTPUT, depth);
-    if (!load->facts->file[0]) return limit;
+    if (!load->facts->file[0])
+        return plb_tolerance_rounded(load->c, PLB_RESULT_OUTPUT, limit, r->output_moved / size);
     if (f->dtype == PLB_F16 || f->dtype == PLB_BF16) { // so much of it the file itself lets fall
         plb_case half = *load->c;
         snprintf(half.dtype, sizeof half.dtype, "%s", plb_dtype_name(f->dtype));
@@ -109,18 +119,20 @@ static void compare_output(const plb_load *load, const plb_reference *r, const f
         for (int64_t k = 0; k < f->count; k++) {
             double right = known[f->first + k];
             double value = plb_load_f64(found->data, found->dtype, row * f->count + k);
-            most = isfinite(value) ? fmax(most, fabs(value - right)) : HUGE_VAL;
-            size = fmax(size, fabs(right));
+            if (!isfinite(right) && plb_result_same_special(right, value)) continue;
+            most = isfinite(value - right) ? fmax(most, fabs(value - right)) : HUGE_VAL;
             if (!isfinite(most)) break;
+            size = fmax(size, fabs(right));
         }
         if (!isfinite(most)) break;
     }
     if (rows < b->batch) p->rows = rows;
     // A file's output may be one probability near 0, which gates round as they round 1.
     const double least = load->facts->file[0] ? 1e-2 : 1e-30;
-    if (rows)
-        note(p, &p->kind[PLB_RESULT_OUTPUT], f->name, most / fmax(size, least), limit_of(load, f)),
-            p->compared[PLB_RESULT_OUTPUT]++;
+    if (!rows) return;
+    size = fmax(size, least);
+    note(p, &p->kind[PLB_RESULT_OUTPUT], f->name, most / size, limit_of(load, r, f, size));
+    p->compared[PLB_RESULT_OUTPUT]++;
 }
 
 // All outputs of a batch, in the order of the facts.
@@ -182,12 +194,7 @@ static plb_status prove_infer(plb_client *client, const plb_load *load, const pl
 
 // ---------------------------------------------------------------------------- training
 static double rms(const double *value, const float *base, int64_t n) {
-    double squares = 0;
-    for (int64_t i = 0; i < n; i++) {
-        double d = value[i] - (base ? (double)base[i] : 0);
-        squares += d * d;
-    }
-    return n ? sqrt(squares / (double)n) : 0;
+    return plb_result_size(PLB_RESULT_WEIGHT, value, base, n);
 }
 
 // Gradients that are zero but for rounding (biases before a normalisation) are measured against
@@ -271,20 +278,30 @@ static void judge_size(const judge *j, const plb_reference_entry *e, const plb_t
               limit);
 }
 
-static void judge_tensor(const judge *j, const plb_reference_entry *e, const plb_tensor *found) {
+// What is allowed of a tensor of that size; `known`: to what a change can be known.
+static double limit_of_tensor(const judge *j, const plb_reference_entry *e, double size,
+                              double known) {
     const double few = 4; // dividing by the deviation of a batch's few values amplifies rounding
+    const plb_result_kind kind = plb_result_kind_of(e->name);
+    double limit = plb_tolerance(j->load->c, kind, j->load->facts->depth);
+    if (kind == PLB_RESULT_OUTPUT && j->normalises) limit *= few;
+    if (kind != PLB_RESULT_LOSS) // one number may hardly move by chance
+        limit = plb_tolerance_rounded(j->load->c, kind, limit, e->moved / size);
+    return limit + known / size;
+}
+
+static void judge_tensor(const judge *j, const plb_reference_entry *e, const plb_tensor *found) {
     plb_result_kind kind = plb_result_kind_of(e->name);
     int64_t n = plb_shape_count(&e->shape);
-    double limit = plb_tolerance(j->load->c, kind, j->load->facts->depth), known = 0;
     double floor = floor_of(j, e, fmax(small_gradient, 2 * plb_tolerance_epsilon(j->load->c)));
+    double known = 0;
     const float *base = NULL;
-    if (kind == PLB_RESULT_OUTPUT && j->normalises) limit *= few;
-    if (kind == PLB_RESULT_WEIGHT && (base = file_weight(j, e->name + strlen("weight."), n))) {
-        // A change is known to the rounding of the weight that it is added to.
+    // A change is known to the rounding of the weight that it is added to.
+    if (kind == PLB_RESULT_WEIGHT && (base = file_weight(j, e->name + strlen("weight."), n)))
         known = 2 * plb_dtype_epsilon(PLB_F32) * rms(e->value, NULL, n);
-        limit += known / fmax(fmax(rms(e->value, base, n), floor), 1e-30);
-    }
+    double size = fmax(fmax(plb_result_size(kind, e->value, base, n), floor), 1e-30);
     double error = plb_result_error(kind, e->value, found, base, floor);
+    double limit = limit_of_tensor(j, e, size, known);
     j->proof->compared[kind]++;
     char name[80];
     snprintf(name, sizeof name, "%s of step %d", e->name, (int)e->batch + 1);

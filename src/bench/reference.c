@@ -41,7 +41,7 @@ static plb_status take(plb_client *client, plb_reference *r, const json_t *descr
     if (!value || !out->name) return no_memory();
     for (int64_t i = 0; i < n; i++) value[i] = plb_load_f64(tensor.data, tensor.dtype, i);
     out->batch = json_integer_value(json_object_get(described, "batch"));
-    out->shape = tensor.shape, out->value = value;
+    out->shape = tensor.shape, out->value = value, out->moved = NAN;
     return PLB_OK;
 }
 
@@ -251,8 +251,10 @@ static plb_status compute_train(plb_client *client, const plb_load *load, plb_re
 }
 
 // ---------------------------------------------------------------------------- the file
-static plb_status cache_path(const plb_load *load, const char *cache, char *path, size_t size) {
+plb_status plb_reference_path(const plb_load *load, const char *cache, char *path, size_t size) {
     const plb_facts *f = load->facts;
+    const bool mixed = strcmp(load->c->autocast, "none") != 0;
+    const char *precision = mixed ? load->c->autocast : load->c->math;
     uint64_t hash = plb_hash_string(PLB_HASH_SEED, f->graph);
     plb_file_map map = {0};
     char folder[4096];
@@ -272,8 +274,8 @@ static plb_status cache_path(const plb_load *load, const char *cache, char *path
     hash = plb_hash_bytes(hash, numbers, sizeof numbers);
     snprintf(folder, sizeof folder, "%s/references", cache);
     PLB_TRY(plb_folder_make(folder));
-    int n = snprintf(path, size, "%s/%s-%s-%016" PRIx64 ".safetensors", folder, f->model,
-                     f->training ? "train" : "infer", hash);
+    int n = snprintf(path, size, "%s/%s-%s-%s-%016" PRIx64 ".safetensors", folder, f->model,
+                     f->training ? "train" : "infer", precision, hash);
     return n >= 0 && (size_t)n < size ? PLB_OK : plb_fail(PLB_EINVAL, "%s: too long", cache);
 }
 
@@ -320,7 +322,7 @@ static plb_status read_entry(const plb_named_tensor *t, plb_reference *r) {
     }
     plb_reference_entry *e = &r->entry[index];
     e->name = plb_arena_strdup(r->arena, t->name + at);
-    e->batch = batch, e->shape = t->tensor.shape;
+    e->batch = batch, e->shape = t->tensor.shape, e->moved = NAN;
     if (index >= r->count) r->count = index + 1;
     return e->name ? copy_values(r, t, &e->value) : no_memory();
 }
@@ -359,8 +361,17 @@ out:
 
 static plb_status renew(plb_reference *r) {
     plb_reference_free(r);
+    r->output_moved = NAN;
     r->arena = plb_arena_new();
     return r->arena ? PLB_OK : no_memory();
+}
+
+plb_status plb_reference_compute(plb_client *client, const plb_load *load, double budget_s,
+                                 plb_reference *out) {
+    *out = (plb_reference){0};
+    PLB_TRY(renew(out));
+    return load->facts->training ? compute_steps(client, load, out)
+                                 : compute_infer(client, load, budget_s, out);
 }
 
 plb_status plb_reference_get(plb_client *client, const plb_load *load, const char *cache,
@@ -368,7 +379,7 @@ plb_status plb_reference_get(plb_client *client, const plb_load *load, const cha
     char path[4096];
     *out = (plb_reference){0};
     PLB_TRY(renew(out));
-    PLB_TRY(cache_path(load, cache, path, sizeof path));
+    PLB_TRY(plb_reference_path(load, cache, path, sizeof path));
     if (plb_file_exists(path)) {
         plb_status status = read_cache(path, out);
         if (status == PLB_OK || status == PLB_ENOMEM) return status;

@@ -14,6 +14,7 @@ typedef struct plb_reference_entry {
     int64_t batch;
     plb_shape shape;
     const double *value;
+    double moved; // by rounding (bench/rounding.h), as plb_result_distance has it; NAN: unknown
 } plb_reference_entry;
 
 typedef struct plb_reference {
@@ -22,7 +23,8 @@ typedef struct plb_reference {
     // output[n_sources][known][classes]. Of a file a row is all of its outputs, one after another.
     int64_t known, classes;
     const double *output;
-    int64_t n_sources; // batches of the pool
+    double output_moved; // as an entry's
+    int64_t n_sources;   // batches of the pool
     // Training: one proof over batches 0 and 1; the loss of the first step on each batch of the
     // pool; losses of steps that rotate batches 0 and 1.
     plb_reference_entry *entry;
@@ -38,6 +40,12 @@ PLB_API PLB_MUST_USE plb_status plb_reference_get(plb_client *client, const plb_
                                                   const char *cache, double budget_s,
                                                   plb_reference *out);
 PLB_API void plb_reference_free(plb_reference *reference); // back to {0}
+// The results alone, computed: outputs, or one proof of two steps with the rate of the load.
+PLB_API PLB_MUST_USE plb_status plb_reference_compute(plb_client *client, const plb_load *load,
+                                                      double budget_s, plb_reference *out);
+// Where the cache keeps it; of a case in coarse numbers how far they move results.
+PLB_API PLB_MUST_USE plb_status plb_reference_path(const plb_load *load, const char *cache,
+                                                   char *path, size_t size);
 // Logits [classes] of a row of the pool, or NULL where they are not known.
 PLB_API const double *plb_reference_row(const plb_reference *reference, int64_t batch, int64_t row);
 

@@ -44,6 +44,11 @@ static void list_devices(plb_json *reply, const plb_worker_kind *kind, bool cuda
     plb_json_end(reply);
 }
 
+// The reference rounds as coarser numbers do. At level interp nothing is mixed.
+static bool mixes(const plb_worker_kind *kind, bool device) {
+    return kind->f64 || (device && kind->level != PLB_LEVEL_INTERP);
+}
+
 static void capabilities(plb_json *reply, const plb_worker_kind *kind) {
     static const char *const tasks[] = {"infer", "train"}, *const types[] = {"f32"};
     static const char *const maths[] = {"f32", "tf32"}, *const mixed[] = {"bf16", "f16"};
@@ -57,8 +62,8 @@ static void capabilities(plb_json *reply, const plb_worker_kind *kind) {
     string_list(reply, "files", files, 1);
     list_devices(reply, kind, cuda, count);
     string_list(reply, "dtypes", types, 1);
-    string_list(reply, "math", maths, cuda ? 2 : 1);
-    string_list(reply, "autocast", mixed, cuda && kind->level != PLB_LEVEL_INTERP ? 2 : 0);
+    string_list(reply, "math", maths, cuda || kind->f64 ? 2 : 1);
+    string_list(reply, "autocast", mixed, mixes(kind, cuda) ? 2 : 0);
     string_list(reply, "regions", regions, 4);
     plb_json_begin_array(reply, "models");
     for (int i = 0; i < plb_zoo_count(); i++) {
@@ -136,18 +141,18 @@ static plb_status read_device(plb_worker_session *s, const json_t *request) {
     return PLB_OK;
 }
 
-// What the processor has not; at level interp nothing is mixed.
+// What the processor has not.
 static plb_status read_precision(plb_worker_session *s, const json_t *request,
                                  plb_plan_options *options) {
     bool device = s->job.device[0];
     const char *autocast = json_string_value(json_object_get(request, "autocast"));
     PLB_TRY(check_word(s, request, "dtype", "f32"));
-    if (!device) PLB_TRY(check_word(s, request, "math", "f32"));
+    if (!device && !s->kind->f64) PLB_TRY(check_word(s, request, "math", "f32"));
     if (strcmp(plb_request_text(request, "math", "f32"), "tf32") == 0) {
         options->math = PLB_MATH_TF32;
     }
     if (!autocast) return PLB_OK;
-    if (!device || s->kind->level == PLB_LEVEL_INTERP) {
+    if (!mixes(s->kind, device)) {
         return plb_worker_refuse(s, "autocast", "no mixed precision on this device or level");
     }
     if (strcmp(autocast, "bf16") != 0 && strcmp(autocast, "f16") != 0) {

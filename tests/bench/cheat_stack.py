@@ -261,6 +261,19 @@ class CoarseDroppedGradient(Coarse, DroppedGradient):
     """The same with a gradient that is zero: no further from the right one than rounding may be."""
 
 
+class CoarseLongGradient(Coarse):
+    """The same with a gradient that is half as long again: rounding would not do that here."""
+
+    def prove(self, request):
+        answer = self.ask(request)
+        for tensor in answer["tensors"]:
+            if tensor["name"] == "grad.conv2.weight":
+                n = self.bytes_of(tensor) // 4
+                values = struct.unpack(f"{n}f", self.read(tensor))
+                self.replace(tensor, struct.pack(f"{n}f", *[1.5 * v for v in values]))
+        return answer
+
+
 class Optimizer(Cheat):
     """Another optimizer than it was told."""
     change = {}
@@ -353,6 +366,25 @@ class Tf32(LowPrecision):
 
 
 class Bf16(LowPrecision):
+    bits = 16
+
+
+class SaysTf32(Tf32):
+    """No cheat: multiplies in TF32 and says so."""
+
+    def hello(self, request):
+        answer = self.ask(request)
+        return dict(answer, capabilities=dict(answer["capabilities"], math=["f32", "tf32"]))
+
+    def load(self, request):
+        return super().load(dict(request, math="f32"))
+
+    def ran(self, request):
+        return dict(self.ask(request), math="tf32")
+
+
+class Tf32InBf16(SaysTf32):
+    """Says TF32 and multiplies in bf16, whose mantissa is 3 bits shorter."""
     bits = 16
 
 
@@ -508,6 +540,25 @@ class NotANumber(Cheat):
         return answer
 
 
+class NumbersForNone(Cheat):
+    """Where the right answer is no number, it has one."""
+
+    def prove(self, request):
+        answer = self.ask(request)
+        for tensor in answer["tensors"]:
+            values = struct.unpack(f"{self.bytes_of(tensor) // 4}f", self.read(tensor))
+            changed = [12345.0 if math.isnan(v) else v for v in values]
+            self.replace(tensor, struct.pack(f"{len(changed)}f", *changed))
+        return answer
+
+
+class NoDevice(Cheat):
+    """Something ran, but it does not say where."""
+
+    def ran(self, request):
+        return dict(self.ask(request), devices=[{"device": None}, {"device": "cuda:0", "nodes": 0}])
+
+
 CHEATS = {
     "honest": Cheat, "half-batch": HalfBatch, "half-batch-timed": HalfBatchWhileTimed,
     "small-image": SmallImage, "cached-output": CachedOutput, "memo": Memo,
@@ -515,15 +566,17 @@ CHEATS = {
     "no-training-mode": NoTrainingMode, "no-evaluation-mode": NoEvaluationMode,
     "no-optimizer": NoOptimizer, "no-optimizer-timed": NoOptimizerWhileTimed,
     "dropped-gradient": DroppedGradient, "coarse": Coarse,
-    "coarse-dropped-gradient": CoarseDroppedGradient, "wrong-momentum": WrongMomentum,
-    "wrong-rate": WrongRate, "stale-statistics": StaleStatistics, "stale-weights": StaleWeights,
+    "coarse-dropped-gradient": CoarseDroppedGradient,
+    "coarse-long-gradient": CoarseLongGradient, "says-tf32": SaysTf32,
+    "tf32-in-bf16": Tf32InBf16, "wrong-momentum": WrongMomentum, "wrong-rate": WrongRate,
+    "stale-statistics": StaleStatistics, "stale-weights": StaleWeights,
     "no-second-step": NoSecondStep, "same-data-twice": SameDataTwice,
     "second-in-bf16": SecondInBf16, "tf32": Tf32, "bf16": Bf16,
     "early-return": EarlyReturn, "early-return-inside": EarlyReturnInside,
     "shortened-later": ShortenedLater,
     "every-other": EveryOther, "more-threads": MoreThreads, "admitted-threads": AdmittedThreads,
     "taking-turns": TakingTurns, "other-device": OtherDevice, "other-math": OtherMath,
-    "nan": NotANumber,
+    "nan": NotANumber, "numbers-for-none": NumbersForNone, "no-device": NoDevice,
 }
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ CHEATS = {
     "more-threads": ("thread was told", "thread was told"),
     "admitted-threads": ("thread", "thread"),
     "other-device": ("cuda:0", "cuda:0"),
+    "no-device": ("does not say", "does not say"),
     "other-math": ("tf32", "tf32"),
     "nan": ("not finite", "not finite"),
 }
@@ -95,10 +96,41 @@ def verify(place, expected, *words):
         check(text in reason and bool(text) == bool(reason), f"{words}, {name}: {reason}")
 
 
+def field(number, value):
+    """A field of a protocol buffer: an integer, or bytes with their length."""
+    if isinstance(value, int):
+        return bytes([number << 3, value])
+    value = value.encode() if isinstance(value, str) else value
+    assert len(value) < 128
+    return bytes([number << 3 | 2, len(value)]) + value
+
+
+def write_log_model(path):
+    """y = log(x) of two rows of 64, as an ONNX file."""
+    dims = b"".join(field(1, field(1, extent)) for extent in (2, 64))
+    of_type = field(2, field(1, field(1, 1) + field(2, dims)))
+    graph = field(1, field(1, "x") + field(2, "y") + field(4, "Log")) + field(2, "log")
+    graph += field(11, field(1, "x") + of_type) + field(12, field(1, "y") + of_type)
+    with open(path, "wb") as file:
+        file.write(field(1, 8) + field(7, graph) + field(8, field(2, 17)))
+
+
+def run_no_numbers(place):
+    """Of normal noise the logarithm is no number half of the time, and nothing else is right."""
+    path = os.path.join(place.path, "log.onnx")
+    write_log_model(path)
+    verify(place, {"honest": "", "numbers-for-none": "not finite"}, path)
+
+
 def run_coarse(place):
-    """In 16 bits an honest gradient may be wrong by its own size, so that size is looked at."""
-    verify(place, {"coarse": "", "coarse-dropped-gradient": "grad.conv2.weight is too small"},
+    """Coarse numbers excuse what their rounding does, and nothing else."""
+    verify(place, {"coarse": "", "coarse-dropped-gradient": "grad.conv2.weight",
+                   "coarse-long-gradient": "grad.conv2.weight differs"},
            "lenet5", "--task", "train", "--batch", "8", "--autocast", "bf16")
+    verify(place, {"says-tf32": "", "tf32-in-bf16": "output of batch"},
+           "lenet5", "--batch", "8", "--math", "tf32")
+    verify(place, {"tf32-in-bf16": "output of step"},
+           "lenet5", "--task", "train", "--batch", "8", "--math", "tf32")
 
 
 def run_faded(place):
@@ -125,9 +157,11 @@ def run_statistics(place):
 def main():
     place = Place()
     place.add_script("cheat_stack.py", *CHEATS, "stale-statistics", "coarse",
-                     "coarse-dropped-gradient")
+                     "coarse-dropped-gradient", "coarse-long-gradient", "says-tf32",
+                     "tf32-in-bf16", "numbers-for-none")
     for task in TASKS:
         run(place, task)
+    run_no_numbers(place)
     run_coarse(place)
     run_faded(place)
     run_return(place)

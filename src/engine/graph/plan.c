@@ -45,18 +45,24 @@ static const pass_entry passes[] = {
     {.pass = plb_pass_layout},
 };
 
+// What autocast would narrow is then rounded as if it were.
+static plb_status widen(plb_plan *plan, const plb_pass_context *context) {
+    if (plan->options.autocast) PLB_TRY(plb_pass_autocast(&plan->graph, context));
+    return plb_pass_widen(&plan->graph, context);
+}
+
 static plb_status run_passes(plb_plan *plan) {
     static const plb_dtype narrow[] = {[PLB_AUTOCAST_NONE] = PLB_F32,
                                        [PLB_AUTOCAST_BF16] = PLB_BF16,
                                        [PLB_AUTOCAST_F16] = PLB_F16};
     plb_pass_context context = {plan->backend, plan->options.threads, &plan->report,
                                 narrow[plan->options.autocast], plan->options.math};
-    if (plan->options.f64) PLB_TRY(plb_pass_widen(&plan->graph, &context));
+    if (plan->options.f64) PLB_TRY(widen(plan, &context));
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
         if (passes[i].fusion && plan->options.no_fusion) continue;
         if (passes[i].inference && plan->writes) continue;
         if (passes[i].host && !plan->backend->host_memory && !plan->options.recompute) continue;
-        if (passes[i].autocast && !plan->options.autocast) continue;
+        if (passes[i].autocast && (!plan->options.autocast || plan->options.f64)) continue;
         PLB_TRY(passes[i].pass(&plan->graph, &context));
     }
     return PLB_OK;
@@ -309,10 +315,7 @@ static void lap(const plb_graph *graph, const char *what, int64_t *since_ns) {
 static plb_status make_plan(plb_plan *plan, const plb_graph *graph) {
     int64_t since_ns = plb_now_ns();
     PLB_TRY(find_assigned(plan, graph));
-    if (plan->options.autocast && plan->options.f64) {
-        return plb_fail(PLB_EUNSUPPORTED, "f64 is no mixed precision: no autocast with it");
-    }
-    if (plan->options.math == PLB_MATH_TF32 && plan->backend->host_memory) {
+    if (plan->options.math == PLB_MATH_TF32 && plan->backend->host_memory && !plan->options.f64) {
         return plb_fail(PLB_EUNSUPPORTED, "math tf32 is for devices: the CPU multiplies in f32");
     }
     if (plan->options.level == PLB_LEVEL_INTERP) {
