@@ -273,7 +273,8 @@ static void say_cells(teller *t) {
         {"memory", PLB_UNIT_BYTES}, {"first call", PLB_UNIT_NS}, {"load", PLB_UNIT_SECONDS}};
     plb_table *table = plb_section_table(
         t->section, name_of(t, "cells"),
-        "Cells: medians with 95 % intervals by ranks, all in one process a stack");
+        "Cells: medians with 95 % intervals by ranks (none below 6 samples), all in one process a "
+        "stack");
     static const char *const texts[] = {"model", "task", "stack", "device", "region", "outcome"};
     for (int i = 0; i < 6; i++) plb_table_column(table, texts[i], PLB_COLUMN_TEXT, PLB_UNIT_NONE);
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)

@@ -12,6 +12,7 @@
 #include "base/core/philox.h"
 #include "base/core/status.h"
 #include "base/machine_gpu.h"
+#include "base/rank_interval.h"
 #include "bench/batches.h"
 #include "bench/usage.h"
 #include "study/work.h"
@@ -65,23 +66,17 @@ static plb_status take(plb_study *s, const plb_study_item *item, int64_t n, cons
     return plb_client_samples(&s->client, offset, *out_count, samples);
 }
 
-static int compare(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-// The median with its 95 % interval by ranks: n/2 -+ 0.98 sqrt(n).
+// Few samples have no interval.
 static plb_status write_median(plb_json *results, const int64_t *samples, int64_t n) {
-    int64_t *sorted = plb_alloc_array((size_t)n, sizeof *sorted);
-    if (!sorted) return plb_fail(PLB_ENOMEM, "out of memory for samples");
-    memcpy(sorted, samples, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, compare);
-    int64_t reach = (int64_t)(0.98 * sqrt((double)n)), low = n / 2 - reach, high = n / 2 + reach;
-    plb_json_double(results, "median_ns", (double)(sorted[(n - 1) / 2] + sorted[n / 2]) / 2);
-    plb_json_int(results, "low_ns", sorted[low < 0 ? 0 : low]);
-    plb_json_int(results, "high_ns", sorted[high >= n ? n - 1 : high]);
+    double *values = plb_alloc_array((size_t)n, sizeof *values);
+    if (!values) return plb_fail(PLB_ENOMEM, "out of memory for samples");
+    for (int64_t i = 0; i < n; i++) values[i] = (double)samples[i];
+    const plb_rank_interval found = plb_rank_interval_of(values, (size_t)n);
+    plb_json_double(results, "median_ns", found.median);
+    plb_json_double(results, "low_ns", found.low);
+    plb_json_double(results, "high_ns", found.high);
     plb_json_int(results, "samples", n);
-    plb_free(sorted);
+    plb_free(values);
     return PLB_OK;
 }
 

@@ -227,6 +227,14 @@ def test_trainings_side_by_side():
         assert "run 7 is no study" in done.stderr, done.stderr
 
 
+def test_few_samples_have_no_interval():
+    with tempfile.TemporaryDirectory() as folder:
+        found = items(study(folder, "--only", "sizes", "--json", "--set", "parts.sizes.time=1e-9"))
+        for cell in (i["results"] for i in found):
+            assert cell["samples"] == 3 and cell["median_ns"] > 0, cell
+            assert cell["low_ns"] is None and cell["high_ns"] is None, cell
+
+
 def interrupt_in_epoch(folder, number, *words):
     """Runs the study on a terminal, and interrupts it when that epoch begins."""
     environment = {**os.environ, "XDG_CACHE_HOME": f"{folder}/cache", "PLUMB_STACKS": "",
