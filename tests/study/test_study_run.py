@@ -227,6 +227,20 @@ def test_trainings_side_by_side():
         assert "run 7 is no study" in done.stderr, done.stderr
 
 
+def test_of_queued_an_iteration_is_told():
+    with tempfile.TemporaryDirectory() as folder:
+        found = items(study(folder, "--only", "sizes", "--json", "--set",
+                            "parts.sizes.regions=[latency,queued];parts.sizes.batch=4;"
+                            "parts.sizes.size=28;parts.sizes.time=0.2"))
+        assert [i["keys"]["region"] for i in found] == ["latency", "queued"], found
+        latency, queued = (i["results"] for i in found)
+        assert queued["samples"] == 10 and latency["samples"] > 10, found
+        # A block of 1000 was told as one; neighbours may take some of the processor.
+        assert queued["median_ns"] < 100 * latency["median_ns"], (queued, latency)
+        for cell in (latency, queued):
+            assert cell["low_ns"] <= cell["median_ns"] <= cell["high_ns"], cell
+
+
 def test_few_samples_have_no_interval():
     with tempfile.TemporaryDirectory() as folder:
         found = items(study(folder, "--only", "sizes", "--json", "--set", "parts.sizes.time=1e-9"))
