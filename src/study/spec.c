@@ -261,10 +261,23 @@ static bool has_twins(const plb_study_words *devices) {
     return false;
 }
 
+static plb_status check_regions(const context *c, const plb_yaml *at) {
+    static const char *const known[] = {"latency", "queued", "host", "return"};
+    const plb_yaml *key = plb_yaml_find(at, "regions");
+    const bool list = key && key->kind == PLB_YAML_LIST;
+    for (const plb_yaml *word = list ? key->first : key; word; word = list ? word->next : NULL) {
+        bool is_known = false;
+        for (int k = 0; k < 4; k++) is_known |= !strcmp(word->text, known[k]);
+        if (!is_known) return expected(c, word, "latency, queued, host or return");
+    }
+    return PLB_OK;
+}
+
 static plb_status check_part(const context *c, const plb_yaml *at, const plb_study_part *part) {
     needs need;
     PLB_TRY(check_files(c, at, part, &need));
     PLB_TRY(check_input(c, at, part));
+    PLB_TRY(check_regions(c, at));
     bool train = part->kind == PLB_PART_TRAIN;
     const char *lacks = !part->name                                ? "name"
                         : !part->models.count                      ? "models"

@@ -249,6 +249,36 @@ def test_few_samples_have_no_interval():
             assert cell["low_ns"] is None and cell["high_ns"] is None, cell
 
 
+SHY = """
+import sys
+sys.path.append(sys.argv[1])
+from proxy import Cheat
+class Shy(Cheat):
+    def hello(self, request):
+        answer = self.ask(request)
+        answer["capabilities"]["regions"].remove("queued")
+        return answer
+Shy(sys.argv[2]).serve()
+"""
+
+
+def test_a_region_that_a_stack_does_not_offer_is_not_asked_for():
+    tests = pathlib.Path(__file__).resolve().parents[1]
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "shy.py").write_text(SHY, encoding="utf-8")
+        place = pathlib.Path(folder, "data/plumb/stacks/shy")
+        place.mkdir(parents=True)
+        place.joinpath("stack.json").write_text(json.dumps({
+            "protocol": 1, "name": "shy",
+            "command": [sys.executable, "-B", f"{folder}/shy.py", str(tests / "bench"), PLUMB]}),
+            encoding="utf-8")
+        found = items(study(folder, "--only", "sizes", "--json", "--set",
+                            "parts.sizes.regions=[latency,queued];parts.sizes.batch=4;"
+                            "parts.sizes.size=28;parts.sizes.stacks=shy"))
+        assert outcomes(found) == ["ok", "refused"], found
+        assert found[1]["reason"] == "shy does not offer region queued", found
+
+
 def interrupt_in_epoch(folder, number, *words):
     """Runs the study on a terminal, and interrupts it when that epoch begins."""
     environment = {**os.environ, "XDG_CACHE_HOME": f"{folder}/cache", "PLUMB_STACKS": "",

@@ -76,6 +76,8 @@ static void mistakes_are_named_with_line_and_key(void) {
         {"lr: 0.05", "lr: fast", "tiny.yaml, line 15: lr: expected a number, found fast"},
         {"batch: 64", "batch: 0", "tiny.yaml, line 14: batch: expected batches from 1, found 0"},
         {"batch: 64", "batch: -3", "line 14: batch: expected a whole number from 0, found -3"},
+        {"kind: sweep", "kind: sweep\n    regions: [latency, quued]",
+         "line 18: element: expected latency, queued, host or return, found quued"},
         {"kind: sweep", "kind: swoop", "line 17: kind: expected train or sweep, found swoop"},
         {"    data: digits\n", "", "line 5: the part train has no data"},
         {"    size: 8..32\n", "", "line 16: the part sizes has no size"},
