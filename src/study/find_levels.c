@@ -20,10 +20,9 @@ static const char *sweep_device(const plb_finder *f) {
                : "cpu";
 }
 
-enum { MAX_CELLS = 256 };
 typedef struct gap {
     double first, last; // torch-eager's time over the floor's, in the smallest and largest cell
-    double ratio[MAX_CELLS]; // of all cells, ascending
+    double *ratio;      // of all cells, ascending
     int64_t first_at, last_at;
     int cells;
 } gap;
@@ -54,17 +53,18 @@ static const plb_result *floor_of(const plb_finder *f, const plb_result *torch, 
 // Along cells that both have, from the least to the most work.
 static gap measure_gap(const plb_finder *f, const char *device, const char *low) {
     gap g = {.first = NAN, .last = NAN, .first_at = INT64_MAX};
-    for (size_t i = 0; i < f->r->count; i++) {
+    g.ratio = plb_arena_alloc(f->r->arena, (f->r->count + 1) * sizeof *g.ratio);
+    for (size_t i = 0; g.ratio && i < f->r->count; i++) {
         const plb_result *torch = &f->r->items[i];
         const plb_result *ours = floor_of(f, torch, device, low);
         double ratio = ours ? plb_find_sample_ns(torch) / plb_find_sample_ns(ours) : NAN;
-        if (isnan(ratio) || g.cells == MAX_CELLS) continue;
+        if (isnan(ratio)) continue;
         int64_t work = torch->batch * torch->size * torch->size;
         if (work < g.first_at) g.first = ratio, g.first_at = work;
         if (work > g.last_at) g.last = ratio, g.last_at = work;
         g.ratio[g.cells++] = ratio;
     }
-    qsort(g.ratio, (size_t)g.cells, sizeof *g.ratio, compare);
+    if (g.cells) qsort(g.ratio, (size_t)g.cells, sizeof *g.ratio, compare);
     return g;
 }
 

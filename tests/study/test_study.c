@@ -442,6 +442,28 @@ static void throughputs_are_of_equal_work(void) {
     close_store();
 }
 
+// A list of a study has room for 64 seeds, and its parts for any number of stacks.
+static void no_seed_and_no_stack_is_left_out(void) {
+    open_store();
+    for (int seed = 1; seed <= 64; seed++) {
+        put_training("torch-eager", 1, seed, 8, seed <= 32 ? 0.90 : 0.92, 2.3);
+        put_training("plumb-plan", 1, seed, 4, 0.91, 2.3);
+    }
+    for (int k = 1; k <= 70; k++) {
+        char stack[16];
+        snprintf(stack, sizeof stack, "stack%d", k);
+        put_training(stack, 1, 1, 8, 0.91, 2.3);
+        put_cell(stack, 8, 1e6, "ok"), put_cell(stack, 16, 1e6, "ok");
+    }
+    char *said = page();
+    CHECK_PAGE("torch-eager 91.0 % (90.0 to 92.0), plumb-plan 91.0 % (91.0 to 91.0), 64 and 64 "
+               "seeds");
+    CHECK_PAGE("stack70 91.0 % (91.0 to 91.0, 1 seed)");
+    CHECK_PAGE("| stack70 | 8 |"); // of the slice
+    plb_free(said);
+    close_store();
+}
+
 static void put_trainings(const char *note) {
     char results[400];
     snprintf(results, sizeof results,
@@ -490,6 +512,7 @@ static void an_empty_study_has_a_page(void) {
 static const check_test tests[] = {
     {"rows_come_back_in_order", rows_come_back_in_order},
     {"an_item_is_taken_once", an_item_is_taken_once},
+    {"no_seed_and_no_stack_is_left_out", no_seed_and_no_stack_is_left_out},
     {"noise_is_what_seeds_differ_by", noise_is_what_seeds_differ_by},
     {"first_losses_are_of_other_stacks_too", first_losses_are_of_other_stacks_too},
     {"threads_are_refuted_on_an_idle_machine_alone", threads_are_refuted_on_an_idle_machine_alone},
