@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
@@ -12,6 +13,8 @@
 #include "bench/same_machine.h"
 #include "store/study.h"
 #include "study/work.h"
+
+enum { WAIT_US = 100000 }; // between looks at what other processes do
 
 // A stack's share of estimates that came true, for what is still to come.
 typedef struct pace {
@@ -295,19 +298,6 @@ out:
     return status;
 }
 
-static plb_status run_items(plb_study *s) {
-    for (size_t i = 0; i < s->count; i++) {
-        plb_study_item *item = &s->items[i];
-        if (item->outcome) continue;
-        PLB_TRY(plb_study_go_on(s));
-        if (left_out(s, item))
-            PLB_TRY(end_item(s, item, "left-out", NULL));
-        else
-            PLB_TRY(run_item(s, item));
-    }
-    return PLB_OK;
-}
-
 // It is given back if it was interrupted with nothing to keep.
 static plb_status run_taken_item(plb_study *s, plb_study_item *item) {
     const plb_status status = run_item(s, item);
@@ -315,6 +305,48 @@ static plb_status run_taken_item(plb_study *s, plb_study_item *item) {
     snprintf(item->reason, sizeof item->reason, "interrupted in its first epoch");
     PLB_TRY(end_item(s, item, "left-out", NULL));
     return plb_fail(PLB_ECANCELLED, "interrupted");
+}
+
+// It is taken first: a process may have joined the run by hand.
+static plb_status run_training(plb_study *s, plb_study_item *item) {
+    bool taken;
+    PLB_TRY(plb_store_take_item(s->store, s->run_id, item->part->name, item->keys, &taken));
+    if (!taken) return take_over(s); // it has ended there, or is waited for
+    if (left_out(s, item)) return end_item(s, item, "left-out", NULL);
+    return run_taken_item(s, item);
+}
+
+// Not while another process trains: the cell's times would be those of a busy machine.
+static plb_status run_cell(plb_study *s, plb_study_item *item) {
+    int others;
+    PLB_TRY(plb_store_count_held(s->store, s->run_id, &others));
+    if (others) return PLB_OK;
+    if (left_out(s, item)) return end_item(s, item, "left-out", NULL);
+    return run_item(s, item);
+}
+
+static void tell_waiting(plb_study *s) {
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->items[i].outcome) continue;
+        plb_study_tell(s, &s->items[i], "waiting for a process that trains");
+        return;
+    }
+}
+
+// All of them in their order, again and again while other processes have trainings: one that dies
+// leaves its training to be taken.
+static plb_status run_items(plb_study *s) {
+    for (;;) {
+        for (size_t i = 0; i < s->count; i++) {
+            plb_study_item *item = &s->items[i];
+            if (item->outcome) continue;
+            PLB_TRY(plb_study_go_on(s));
+            PLB_TRY(item->part->kind == PLB_PART_TRAIN ? run_training(s, item) : run_cell(s, item));
+        }
+        if (s->done == s->count) return PLB_OK;
+        tell_waiting(s);
+        usleep(WAIT_US);
+    }
 }
 
 // Trainings that no other process has.

@@ -5,6 +5,8 @@
 #include "study/document.h"
 
 #include <jansson.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -125,6 +127,35 @@ static void an_item_is_taken_once(void) {
     CHECK_OK(plb_store_put_item(store, run, &row));
     CHECK_OK(plb_store_take_item(store, run, "train", keys, &taken));
     CHECK(taken);
+    close_store();
+}
+
+// What the child took it has as long as it lives.
+static void held_is_what_others_have_that_live(void) {
+    plb_study_item_row row = {"train", "{\"stack\":\"gone\"}", "running", "- 1 1", NULL};
+    bool taken = false;
+    int held = -1;
+    char ready = 0;
+    int ends[2];
+    open_store();
+    CHECK_OK(plb_store_put_item(store, run, &row));
+    CHECK_OK(plb_store_take_item(store, run, "train", "{\"stack\":\"ours\"}", &taken));
+    CHECK(taken && pipe(ends) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        plb_store *own;
+        if (!plb_store_open_existing(plb_store_path(store), &own) &&
+            !plb_store_take_item(own, run, "train", "{\"stack\":\"theirs\"}", &taken))
+            (void)!write(ends[1], "r", 1);
+        for (;;) pause();
+    }
+    CHECK(read(ends[0], &ready, 1) == 1);
+    CHECK_OK(plb_store_count_held(store, run, &held));
+    CHECK(held == 1);
+    CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+    CHECK_OK(plb_store_count_held(store, run, &held));
+    CHECK(held == 0);
+    close(ends[0]), close(ends[1]);
     close_store();
 }
 
@@ -512,6 +543,7 @@ static void an_empty_study_has_a_page(void) {
 static const check_test tests[] = {
     {"rows_come_back_in_order", rows_come_back_in_order},
     {"an_item_is_taken_once", an_item_is_taken_once},
+    {"held_is_what_others_have_that_live", held_is_what_others_have_that_live},
     {"no_seed_and_no_stack_is_left_out", no_seed_and_no_stack_is_left_out},
     {"noise_is_what_seeds_differ_by", noise_is_what_seeds_differ_by},
     {"first_losses_are_of_other_stacks_too", first_losses_are_of_other_stacks_too},

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.dont_write_bytecode = True
 sys.path.append(str(pathlib.Path(__file__).parents[1]))
@@ -225,6 +226,59 @@ def test_trainings_side_by_side():
         assert "--join goes with neither" in done.stderr, done.stderr
         done = study(folder, "--join", "7", status=3)
         assert "run 7 is no study" in done.stderr, done.stderr
+
+
+def wait_for(folder, what, query, *values):
+    """The first row of a query of the store, once there is one."""
+    end = time.monotonic() + 300
+    while time.monotonic() < end:
+        try:
+            with sqlite3.connect(f"file:{folder}/s.db?mode=ro", uri=True) as store:
+                row = store.execute(query, values).fetchone()
+            if row:
+                return row
+        except sqlite3.OperationalError:  # not there yet, or locked
+            pass
+        time.sleep(0.02)
+    raise AssertionError(f"waited in vain for {what}")
+
+
+def join_by_hand(folder, dies):
+    """What seeds a process trained and told, and one that joined it; and the run's items."""
+    pathlib.Path(folder, "small.yaml").write_text(STUDY, encoding="utf-8")
+    environment = {**os.environ, "XDG_CACHE_HOME": f"{folder}/cache", "PLUMB_STACKS": "",
+                   "XDG_DATA_HOME": f"{folder}/data"}
+    words = [PLUMB, "study", "small.yaml", "--no-lock", "--db", f"{folder}/s.db", "--set",
+             "parts.train.stacks=plumb-plan;parts.train.seeds=[1,2,3,4];parts.train.epochs=60"]
+    how = {"env": environment, "cwd": folder, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE,
+           "text": True}
+    with subprocess.Popen([*words, "--json"], **how) as main:
+        wait_for(folder, "a run", "SELECT run FROM study")
+        with subprocess.Popen([*words, "--join", "1"], **how) as joined:
+            if dies:
+                wait_for(folder, "its training", "SELECT 1 FROM study_item WHERE reason LIKE ?",
+                         f"% {joined.pid} %")
+                joined.kill()
+            told = joined.communicate(timeout=300)[1]
+        found, also_told = main.communicate(timeout=300)
+    assert main.returncode == 0, also_told
+    return ([re.findall(r"seed (\d+): \d", text) for text in (also_told, told)],
+            json.loads(found)["items"])
+
+
+def test_a_process_joins_by_hand():
+    with tempfile.TemporaryDirectory() as folder:
+        (own, joined), found = join_by_hand(folder, dies=False)
+        assert sorted(own + joined) == ["1", "2", "3", "4"], (own, joined)  # each is done once
+        assert own and joined, (own, joined)
+        assert outcomes(found) == ["ok"] * 8, found
+
+
+def test_what_a_joined_process_had_when_it_died_is_done():
+    with tempfile.TemporaryDirectory() as folder:
+        (own, joined), found = join_by_hand(folder, dies=True)
+        assert sorted(own + joined) == ["1", "2", "3", "4"], (own, joined)
+        assert outcomes(found) == ["ok"] * 8, found
 
 
 def test_of_queued_an_iteration_is_told():
