@@ -264,11 +264,22 @@ static plb_status keep_cut(plb_study *s, plb_study_item *item, plb_json *results
     return plb_fail(PLB_ECANCELLED, "interrupted");
 }
 
+// How many trainings go on at a time, this one among them: of more than one no time says anything.
+static plb_status count_beside(plb_study *s, const plb_study_item *item, int *most) {
+    int others;
+    if (item->part->kind != PLB_PART_TRAIN) return PLB_OK;
+    PLB_TRY(plb_store_count_held(s->store, s->run_id, &others));
+    if (others + 1 > *most) *most = others + 1;
+    return PLB_OK;
+}
+
 static plb_status run_item(plb_study *s, plb_study_item *item) {
     plb_json results = {.compact = true};
     int64_t begin_ns = plb_now_ns();
     const char *outcome = "ok", *text = NULL;
+    int beside = s->options.join && s->options.jobs < 2 ? 2 : s->options.jobs;
     plb_study_tell(s, item, "starting");
+    PLB_TRY(count_beside(s, item, &beside));
     plb_json_begin_object(&results, NULL);
     plb_status status = item->part->kind == PLB_PART_TRAIN ? plb_study_train(s, item, &results)
                                                            : plb_study_sweep(s, item, &results);
@@ -288,8 +299,9 @@ static plb_status run_item(plb_study *s, plb_study_item *item) {
         goto out;
     } else {
         plb_json_double(&results, "spent_s", item->spent_s);
-        if (item->part->kind == PLB_PART_TRAIN && s->options.jobs > 1)
-            plb_json_int(&results, "beside", s->options.jobs);
+        PLB_TRY_OUT(count_beside(s, item, &beside)); // or they came meanwhile
+        if (item->part->kind == PLB_PART_TRAIN && beside > 1)
+            plb_json_int(&results, "beside", beside);
         PLB_TRY_OUT(close_results(&results, &text));
     }
     status = end_item(s, item, outcome, text);

@@ -272,6 +272,9 @@ def test_a_process_joins_by_hand():
         assert sorted(own + joined) == ["1", "2", "3", "4"], (own, joined)  # each is done once
         assert own and joined, (own, joined)
         assert outcomes(found) == ["ok"] * 8, found
+        marked = [i["keys"].get("seed") for i in found if i["results"].get("beside") == 2]
+        assert set(map(int, joined)) <= set(marked), (joined, marked)  # its times say nothing
+        assert None not in marked, "a cell was timed beside a training"
 
 
 def test_what_a_joined_process_had_when_it_died_is_done():
