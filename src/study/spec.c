@@ -139,8 +139,9 @@ static plb_status read_range(const context *c, const plb_yaml *at, plb_study_num
     do {
         if (out->count == MAX_NUMBERS) return expected(c, at, "at most 64 numbers");
         out->value[out->count++] = low;
+        if (low > high / 2) break; // before it is doubled, which has an end
         low *= 2;
-    } while (low && low <= high);
+    } while (low);
     return PLB_OK;
 }
 

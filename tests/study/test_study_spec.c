@@ -122,6 +122,20 @@ static void mistakes_are_named_with_line_and_key(void) {
     CHECK_FAILS(PLB_EINVAL, "expected a document, found none", parse("", &options, &spec));
 }
 
+// The double of the largest power of two that is a number is none.
+static void a_range_ends_where_numbers_do(void) {
+    plb_study_spec spec;
+    plb_spec_options options = {.set = "parts.sizes.size=5000000000000000000..9223372036854775807"};
+    CHECK_OK(parse(text, &options, &spec));
+    CHECK(spec.parts[1].size.count == 1 && spec.parts[1].size.value[0] == 5000000000000000000);
+    options.set = "parts.sizes.size=2305843009213693952..9223372036854775807";
+    CHECK_OK(parse(text, &options, &spec));
+    CHECK(spec.parts[1].size.count == 2 && spec.parts[1].size.value[1] == INT64_C(1) << 62);
+    options.set = "parts.sizes.size=[0..8, 3..6, 3..5]"; // of 0 there is no double
+    CHECK_OK(parse(text, &options, &spec));
+    CHECK(spec.parts[1].size.count == 4 && spec.parts[1].size.value[2] == 6);
+}
+
 static void the_studies_that_come_along_are_right(void) {
     static const char *const names[] = {"studies/levels.yaml", "studies/threads.yaml"};
     for (int i = 0; i < 4; i++) {
@@ -160,6 +174,7 @@ static const check_test tests[] = {
     {"quick_and_set_change_values", quick_and_set_change_values},
     {"parts_are_chosen_by_name", parts_are_chosen_by_name},
     {"mistakes_are_named_with_line_and_key", mistakes_are_named_with_line_and_key},
+    {"a_range_ends_where_numbers_do", a_range_ends_where_numbers_do},
     {"the_studies_that_come_along_are_right", the_studies_that_come_along_are_right},
     {"allocation_failures_are_told", allocation_failures_are_told},
 };
