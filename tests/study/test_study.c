@@ -495,6 +495,42 @@ static void no_seed_and_no_stack_is_left_out(void) {
     close_store();
 }
 
+// Of a card, where memory of one kind is known of all.
+static void put_memory(const char *part, const char *stack, int batch, int size, int bytes) {
+    char keys[400], results[200];
+    snprintf(keys, sizeof keys,
+             "{\"kind\":\"sweep\",\"model\":\"resnet18\",\"stack\":\"%s\",\"device\":\"cuda\","
+             "\"threads\":2,\"batch\":%d,\"task\":\"infer\",\"size\":%d,\"region\":\"latency\"}",
+             stack, batch, size);
+    snprintf(results, sizeof results,
+             "{\"median_ns\":1,\"memory\":{\"devices\":[{\"allocated_peak_bytes\":%d}]}}", bytes);
+    const plb_study_item_row row = {part, keys, "ok", NULL, results};
+    CHECK_OK(plb_store_put_item(store, run, &row));
+}
+
+// Stated was: below resolution 2^6 and batch 2^7.
+static void memory_is_compared_on_both_sides_of_what_was_stated(void) {
+    static const struct {
+        const char *part;
+        int batch, size;
+    } cells[] = {{"sizes", 2, 32},
+                 {"sizes", 2, 64},
+                 {"sizes", 2, 96},
+                 {"again", 64, 96},
+                 {"again", 128, 96}};
+    open_store_with("{\"quick\":false,\"set\":\"findings=[memory_crossover];"
+                    "parts.again.batch=[64,128];parts.again.size=96\"}");
+    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
+        put_memory(cells[i].part, "torch-eager", cells[i].batch, cells[i].size, 200);
+        put_memory(cells[i].part, "plumb-plan", cells[i].batch, cells[i].size, 100);
+    }
+    char *said = page();
+    CHECK_PAGE("less than torch-eager in 2 of 2 cells that lie there (in a slice over batches by "
+               "batch alone), and in 3 of the other 3");
+    plb_free(said);
+    close_store();
+}
+
 static void put_trainings(const char *note) {
     char results[400];
     snprintf(results, sizeof results,
@@ -545,6 +581,8 @@ static const check_test tests[] = {
     {"an_item_is_taken_once", an_item_is_taken_once},
     {"held_is_what_others_have_that_live", held_is_what_others_have_that_live},
     {"no_seed_and_no_stack_is_left_out", no_seed_and_no_stack_is_left_out},
+    {"memory_is_compared_on_both_sides_of_what_was_stated",
+     memory_is_compared_on_both_sides_of_what_was_stated},
     {"noise_is_what_seeds_differ_by", noise_is_what_seeds_differ_by},
     {"first_losses_are_of_other_stacks_too", first_losses_are_of_other_stacks_too},
     {"threads_are_refuted_on_an_idle_machine_alone", threads_are_refuted_on_an_idle_machine_alone},
