@@ -336,6 +336,21 @@ def test_a_region_that_a_stack_does_not_offer_is_not_asked_for():
         assert found[1]["reason"] == "shy does not offer region queued", found
 
 
+def test_the_studies_that_come_along_are_named():
+    names = [path.stem for path in (pathlib.Path(__file__).resolve().parents[2] /
+                                    "studies").glob("*.yaml")]
+    told = subprocess.run([PLUMB, "study", "--help"], check=True, capture_output=True, text=True)
+    shell = subprocess.run([PLUMB, "completion", "bash"], check=True, capture_output=True,
+                           text=True)
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([PLUMB, "study", "none", "--db", f"{folder}/s.db"], check=False,
+                              capture_output=True, text=True)
+    assert done.returncode == 2, done
+    assert f"expected {', '.join(sorted(names))}, or a file FILE.yaml" in done.stderr, done.stderr
+    for name in names:
+        assert name in told.stdout and name in shell.stdout, name
+
+
 def interrupt_in_epoch(folder, number, *words):
     """Runs the study on a terminal, and interrupts it when that epoch begins."""
     environment = {**os.environ, "XDG_CACHE_HOME": f"{folder}/cache", "PLUMB_STACKS": "",

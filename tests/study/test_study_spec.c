@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "base/folder.h"
 #include "check.h"
 #include "faults.h"
 #include "tiny.h"
@@ -148,6 +149,33 @@ static void the_studies_that_come_along_are_right(void) {
     }
 }
 
+static void write_empty(const char *folder, const char *name) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    CHECK(file && fclose(file) == 0);
+}
+
+static void a_study_that_is_not_there_is_told_those_that_are(void) {
+    char program[128], folder[128];
+    plb_arena *arena = plb_arena_new();
+    plb_spec_options options = {0};
+    plb_study_spec spec;
+    snprintf(folder, sizeof folder, "%s/studies", fault_folder());
+    snprintf(program, sizeof program, "%.*s/plumb", (int)(strlen(folder) - 8), folder);
+    CHECK_FAILS(PLB_EINVAL, "no study none; expected a file FILE.yaml",
+                plb_study_spec_open("none", program, &options, arena, &spec));
+    CHECK_OK(plb_folder_make(folder));
+    write_empty(folder, "own.yaml"), write_empty(folder, "my.other.yaml");
+    write_empty(folder, "notes.md");
+    CHECK_FAILS(PLB_EINVAL, "no study none; expected my.other, own, or a file FILE.yaml",
+                plb_study_spec_open("none", program, &options, arena, &spec));
+    CHECK_OK(plb_folder_remove(folder));
+    *strrchr(folder, '/') = '\0';
+    CHECK_OK(plb_folder_remove(folder));
+    plb_arena_free(arena);
+}
+
 static void allocation_failures_are_told(void) {
     plb_arena *arena = plb_arena_new();
     plb_study_spec spec;
@@ -176,6 +204,8 @@ static const check_test tests[] = {
     {"mistakes_are_named_with_line_and_key", mistakes_are_named_with_line_and_key},
     {"a_range_ends_where_numbers_do", a_range_ends_where_numbers_do},
     {"the_studies_that_come_along_are_right", the_studies_that_come_along_are_right},
+    {"a_study_that_is_not_there_is_told_those_that_are",
+     a_study_that_is_not_there_is_told_those_that_are},
     {"allocation_failures_are_told", allocation_failures_are_told},
 };
 CHECK_MAIN(tests)
