@@ -152,7 +152,11 @@ static void held_is_what_others_have_that_live(void) {
     CHECK(read(ends[0], &ready, 1) == 1);
     CHECK_OK(plb_store_count_held(store, run, &held));
     CHECK(held == 1);
-    CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+    siginfo_t how;
+    CHECK(kill(child, SIGKILL) == 0 && waitid(P_PID, (id_t)child, &how, WEXITED | WNOWAIT) == 0);
+    CHECK_OK(plb_store_count_held(store, run, &held));
+    CHECK(held == 0); // though it is listed until it is waited for
+    CHECK(waitpid(child, NULL, 0) == child);
     CHECK_OK(plb_store_count_held(store, run, &held));
     CHECK(held == 0);
     close(ends[0]), close(ends[1]);
