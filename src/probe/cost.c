@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/cost.h"
 
-#include <math.h>
-#include <stdlib.h>
+#include "base/rank_interval.h"
 
-enum { FEWEST = 6, FEWEST_LAUNCHES = 20 };
-
-static int by_size(const void *left, const void *right) {
-    const double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
+enum { FEWEST_LAUNCHES = 20 };
 
 // Time a launch, or 0 where there are too few.
 static double pace(int64_t first_ns, int64_t last_ns, int64_t first_number, int64_t last_number) {
@@ -33,14 +27,8 @@ bool plb_cost_of(const plb_spool *s, plb_cost *out) {
             shares[n++] = (before + after) / 2 / without - 1;
     }
     *out = (plb_cost){.blocks = n};
-    if (n < FEWEST) return false;
-    qsort(shares, (size_t)n, sizeof *shares, by_size);
-    // The ranks between which the median lies with 95 %: n/2 -+ 1.96 sqrt(n)/2.
-    const double half = 0.98 * sqrt(n);
-    int low = (int)floor(n / 2.0 - half), high = (int)ceil(n / 2.0 + half);
-    if (low < 0) low = 0;
-    if (high > n - 1) high = n - 1;
-    out->share = n % 2 ? shares[n / 2] : (shares[n / 2 - 1] + shares[n / 2]) / 2;
-    out->low = shares[low], out->high = shares[high];
+    if (n < PLB_RANKS_FEWEST) return false;
+    const plb_rank_interval found = plb_rank_interval_of(shares, (size_t)n);
+    out->share = found.median, out->low = found.low, out->high = found.high;
     return true;
 }

@@ -222,7 +222,7 @@ static void make_room(plb_timeline *t) {
     if (t->count < t->capacity) return;
     qsort(t->waiting, t->count, sizeof *t->waiting, by_start);
     sweep(t, t->waiting[t->count / 2].start_ns + 1);
-    while (t->count == t->capacity) // all of them overlap: cut the farthest end off
+    while (t->count == t->capacity) // all of them overlap: the one that began last goes whole
         sweep(t, t->waiting[t->count - 1].end_ns);
 }
 

@@ -14,8 +14,9 @@ static void read_boot(char *out, size_t size) {
     out[strcspn(out, "\n")] = '\0';
 }
 
-// Field 22 of /proc/N/stat, clock ticks since boot; 0 if there is no such process. The command's
-// name in field 2 may hold blanks and parentheses.
+// Field 22 of /proc/N/stat, clock ticks since boot; 0 if there is no such process, or one that has
+// ended and is not waited for yet (Z in field 3). The command's name in field 2 may hold blanks and
+// parentheses.
 static unsigned long long start_of(long number) {
     char path[64], line[1024];
     snprintf(path, sizeof path, "/proc/%ld/stat", number);
@@ -26,6 +27,7 @@ static unsigned long long start_of(long number) {
     line[n] = '\0';
     const char *at = strrchr(line, ')');
     unsigned long long start = 0;
+    if (at && (strncmp(at, ") Z", 3) == 0 || strncmp(at, ") X", 3) == 0)) return 0;
     for (int field = 2; at && field < 22; field++) {
         at = strchr(at, ' ');
         if (at) at++;

@@ -122,6 +122,27 @@ plb_status plb_store_take_item(plb_store *store, int64_t run_id, const char *par
     return plb_db_end(store, status);
 }
 
+plb_status plb_store_count_held(plb_store *store, int64_t run_id, int *out) {
+    char self[PLB_PROCESS_BYTES];
+    sqlite3_stmt *select;
+    bool row;
+    *out = 0;
+    plb_process_self(self);
+    PLB_TRY(plb_db_prepare(store,
+                           "SELECT reason FROM study_item WHERE run = ? AND outcome = 'running' "
+                           "AND reason IS NOT NULL",
+                           &select));
+    sqlite3_bind_int64(select, 1, run_id);
+    for (;;) {
+        PLB_TRY(plb_db_step(store, select, "looking who runs items of a study", &row));
+        if (!row) break;
+        const char *process = (const char *)sqlite3_column_text(select, 0);
+        *out += process && strcmp(process, self) != 0 && plb_process_alive(process);
+    }
+    sqlite3_reset(select);
+    return PLB_OK;
+}
+
 static plb_status count_items(plb_store *store, int64_t run_id, size_t *out) {
     sqlite3_stmt *select;
     bool row;

@@ -40,6 +40,8 @@ PLB_API PLB_MUST_USE plb_status plb_store_put_item(plb_store *store, int64_t run
 PLB_API PLB_MUST_USE plb_status plb_store_take_item(plb_store *store, int64_t run_id,
                                                     const char *part, const char *keys,
                                                     bool *taken);
+// How many items of a run other processes have that still live.
+PLB_API PLB_MUST_USE plb_status plb_store_count_held(plb_store *store, int64_t run_id, int *out);
 // All items of a run, in the order in which they were first written.
 PLB_API PLB_MUST_USE plb_status plb_store_items(plb_store *store, int64_t run_id, plb_arena *arena,
                                                 plb_study_item_row **out, size_t *out_count);

@@ -20,10 +20,9 @@ static const char *sweep_device(const plb_finder *f) {
                : "cpu";
 }
 
-enum { MAX_CELLS = 256 };
 typedef struct gap {
     double first, last; // torch-eager's time over the floor's, in the smallest and largest cell
-    double ratio[MAX_CELLS]; // of all cells, ascending
+    double *ratio;      // of all cells, ascending
     int64_t first_at, last_at;
     int cells;
 } gap;
@@ -54,17 +53,18 @@ static const plb_result *floor_of(const plb_finder *f, const plb_result *torch, 
 // Along cells that both have, from the least to the most work.
 static gap measure_gap(const plb_finder *f, const char *device, const char *low) {
     gap g = {.first = NAN, .last = NAN, .first_at = INT64_MAX};
-    for (size_t i = 0; i < f->r->count; i++) {
+    g.ratio = plb_arena_alloc(f->r->arena, (f->r->count + 1) * sizeof *g.ratio);
+    for (size_t i = 0; g.ratio && i < f->r->count; i++) {
         const plb_result *torch = &f->r->items[i];
         const plb_result *ours = floor_of(f, torch, device, low);
         double ratio = ours ? plb_find_sample_ns(torch) / plb_find_sample_ns(ours) : NAN;
-        if (isnan(ratio) || g.cells == MAX_CELLS) continue;
+        if (isnan(ratio)) continue;
         int64_t work = torch->batch * torch->size * torch->size;
         if (work < g.first_at) g.first = ratio, g.first_at = work;
         if (work > g.last_at) g.last = ratio, g.last_at = work;
         g.ratio[g.cells++] = ratio;
     }
-    qsort(g.ratio, (size_t)g.cells, sizeof *g.ratio, compare);
+    if (g.cells) qsort(g.ratio, (size_t)g.cells, sizeof *g.ratio, compare);
     return g;
 }
 
@@ -150,6 +150,17 @@ typedef struct crossover {
     double least, most;                       // torch-eager's memory over the floor's
 } crossover;
 
+// Below resolution 2^6 and batch 2^7. A slice over batches, which the original has too, lies at one
+// resolution: there the batch alone decides.
+static bool is_below(const plb_finder *f, const plb_result *cell) {
+    for (size_t i = 0; i < f->r->spec.part_count; i++) {
+        const plb_study_part *part = &f->r->spec.parts[i];
+        const bool slice = part->size.count == 1 && part->batch.count > 1;
+        if (slice && !strcmp(part->name, cell->part)) return cell->batch < 128;
+    }
+    return cell->batch < 128 && cell->size < 64;
+}
+
 static crossover count_memory(const plb_finder *f, const char *device, const char *low) {
     crossover c = {.least = INFINITY, .most = 0};
     for (size_t i = 0; low && i < f->r->count; i++) {
@@ -157,8 +168,7 @@ static crossover count_memory(const plb_finder *f, const char *device, const cha
         const plb_result *ours = floor_of(f, torch, device, low);
         double ratio = ours ? plb_result_memory(torch) / plb_result_memory(ours) : NAN;
         if (isnan(ratio) || ratio <= 0) continue;
-        // The slices lie at batch 32 and at resolution 96.
-        bool below = torch->batch < 128 && torch->size <= 96;
+        bool below = is_below(f, torch);
         c.below += below, c.above += !below;
         c.below_less += below && ratio > 1, c.above_less += !below && ratio > 1;
         c.least = fmin(c.least, ratio), c.most = fmax(c.most, ratio);
@@ -186,8 +196,8 @@ void plb_find_memory_crossover(const plb_finder *f) {
     plb_find_say(
         f, stated ? PLB_REPRODUCED : PLB_REFUTED,
         "The C level needs less memory below resolution 2^6 and batch 2^7. Here %s needs less than "
-        "torch-eager in %d of %d cells of small batches and sizes, and in %d of the other %d; "
-        "torch-eager's memory is %.2f to %.2f times as much.%s",
+        "torch-eager in %d of %d cells that lie there (in a slice over batches by batch alone), "
+        "and in %d of the other %d; torch-eager's memory is %.2f to %.2f times as much.%s",
         low, c.below_less, c.below, c.above_less, c.above, c.least, c.most,
         c.below_less < c.below && c.above_less == c.above
             ? " It is the other way round: what is small is weights, of which a plan may keep a "

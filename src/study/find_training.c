@@ -6,8 +6,6 @@
 #include "base/core/strbuf.h"
 #include "study/finding.h"
 
-enum { MAX_POOLS = 64 };
-
 // Test losses before the first step, of all stacks that trained the part from its first seed; 0
 // where all of them are ours.
 static int first_losses(const plb_finder *f, const plb_study_part *part, double *least,
@@ -115,9 +113,9 @@ void plb_find_c_accuracy(const plb_finder *f) {
     bool any = false, all_equal = true;
     for (size_t p = 0; p < f->r->spec.part_count; p++) {
         const plb_study_part *part = &f->r->spec.parts[p];
-        plb_pool *pools = plb_arena_alloc(f->r->arena, MAX_POOLS * sizeof *pools);
-        if (part->kind != PLB_PART_TRAIN || !pools) continue;
-        int count = plb_results_pools(f->r, part->name, pools, MAX_POOLS);
+        plb_pool *pools;
+        if (part->kind != PLB_PART_TRAIN) continue;
+        int count = plb_results_pools(f->r, part->name, &pools);
         const plb_pool *torch = NULL, *ours = NULL;
         for (int i = 0; i < count; i++) {
             if (!torch && !strcmp(pools[i].first->stack, "torch-eager")) torch = &pools[i];

@@ -157,18 +157,43 @@ static void count_epochs(plb_pool *pools, int count) {
     for (int i = 0; i < count; i++) pools[i].last = last;
 }
 
-int plb_results_pools(const plb_results *r, const char *part, plb_pool *out, int room) {
-    int count = 0, asked = epochs_asked(r, part);
+static int pool_of(const plb_result *item, const plb_pool *pools, int count) {
+    int k = 0;
+    while (k < count && !alike(pools[k].first, item)) k++;
+    return k;
+}
+
+// Counted first, so that each pool has its stretch of `items`.
+static int make_pools(const plb_results *r, const char *part, plb_pool *pools,
+                      const plb_result **items) {
+    const int asked = epochs_asked(r, part);
+    int count = 0;
     for (size_t i = 0; i < r->count; i++) {
         const plb_result *item = &r->items[i];
         if (strcmp(item->part, part) != 0 || !counts(item, asked)) continue;
-        int k = 0;
-        while (k < count && !alike(out[k].first, item)) k++;
-        if (k == count && count == room) continue;
-        if (k == count) out[count++] = (plb_pool){.first = item};
-        if (out[k].count < 32) out[k].items[out[k].count++] = item;
+        const int k = pool_of(item, pools, count);
+        if (k == count) pools[count++] = (plb_pool){.first = item};
+        pools[k].count++;
     }
-    count_epochs(out, count);
+    for (int k = 0; k < count; k++) {
+        pools[k].items = items, items += pools[k].count;
+        pools[k].count = 0;
+    }
+    for (size_t i = 0; i < r->count; i++) {
+        const plb_result *item = &r->items[i];
+        if (strcmp(item->part, part) != 0 || !counts(item, asked)) continue;
+        plb_pool *pool = &pools[pool_of(item, pools, count)];
+        pool->items[pool->count++] = item;
+    }
+    return count;
+}
+
+int plb_results_pools(const plb_results *r, const char *part, plb_pool **out) {
+    *out = plb_arena_alloc(r->arena, (r->count + 1) * sizeof **out);
+    const plb_result **items = plb_arena_alloc(r->arena, (r->count + 1) * sizeof *items);
+    if (!*out || !items) return 0;
+    const int count = make_pools(r, part, *out, items);
+    count_epochs(*out, count);
     return count;
 }
 

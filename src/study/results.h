@@ -44,15 +44,16 @@ double plb_result_memory(const plb_result *item);
 // Items alike but for the seed, as one.
 typedef struct plb_pool {
     const plb_result *first;
-    const plb_result *items[32];
+    const plb_result **items;
     int count;
     int epochs; // of a training: as many as all of its items have
     int last;   // that all trainings of the part have: where their ends are compared
 } plb_pool;
 
-// All pools of a part, of items that are ok, in the order of the first; at most `room`. A training
-// that was cut off counts, with the epochs that it had, if these are half of what was asked for.
-int plb_results_pools(const plb_results *results, const char *part, plb_pool *out, int room);
+// All pools of a part, of items that are ok, in the order of the first, in the results' arena; none
+// when out of memory. A training that was cut off counts, with the epochs that it had, if these are
+// half of what was asked for.
+int plb_results_pools(const plb_results *results, const char *part, plb_pool **out);
 // Over a pool's items: mean, least, most of an epoch's number; -1: of the pool's `last`.
 typedef struct plb_band {
     double mean, low, high;

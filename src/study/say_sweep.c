@@ -7,8 +7,6 @@
 
 #include "study/results.h"
 
-enum { MAX_LINES = 48, MAX_TICKS = 64 };
-
 typedef enum measure { TIME, UTILISATION, MEMORY, MEASURES } measure;
 
 static const struct {
@@ -26,9 +24,9 @@ typedef struct teller {
     const plb_study_part *part;
     plb_document *d;
     plb_section *section;
-    const plb_result *line[MAX_LINES]; // the first item of each stack, device, model, task, region
+    const plb_result **line; // the first item of each stack, device, model, task, region
     int lines;
-    int64_t batch[MAX_TICKS], size[MAX_TICKS]; // ascending
+    int64_t *batch, *size; // ascending
     int batches, sizes;
 } teller;
 
@@ -36,7 +34,6 @@ static void insert(int64_t *list, int *count, int64_t value) {
     int at = 0;
     while (at < *count && list[at] < value) at++;
     if (at < *count && list[at] == value) return;
-    if (*count == MAX_TICKS) return;
     memmove(list + at + 1, list + at, (size_t)(*count - at) * sizeof *list);
     list[at] = value;
     ++*count;
@@ -48,7 +45,16 @@ static bool same_line(const plb_result *a, const plb_result *b) {
            !strcmp(a->region, b->region) && a->threads == b->threads;
 }
 
-static void collect(teller *t) {
+static void *room(teller *t, size_t count, size_t each) {
+    return plb_arena_alloc(plb_document_arena(t->d), (count + 1) * each);
+}
+
+// False: out of memory.
+static bool collect(teller *t) {
+    t->line = room(t, t->r->count, sizeof *t->line);
+    t->batch = room(t, t->r->count, sizeof *t->batch);
+    t->size = room(t, t->r->count, sizeof *t->size);
+    if (!t->line || !t->batch || !t->size) return false;
     for (size_t i = 0; i < t->r->count; i++) {
         const plb_result *item = &t->r->items[i];
         if (strcmp(item->part, t->part->name) != 0) continue;
@@ -56,8 +62,9 @@ static void collect(teller *t) {
         insert(t->size, &t->sizes, item->size);
         int k = 0;
         while (k < t->lines && !same_line(t->line[k], item)) k++;
-        if (k == t->lines && k < MAX_LINES) t->line[t->lines++] = item;
+        if (k == t->lines) t->line[t->lines++] = item;
     }
+    return true;
 }
 
 static const plb_result *cell(const teller *t, const plb_result *line, int64_t batch,
@@ -105,10 +112,6 @@ static const char *line_name(teller *t, const plb_result *line) {
 static const char *name_of(teller *t, const char *what) {
     const char *name = plb_arena_printf(plb_document_arena(t->d), "%s-%s", t->part->name, what);
     return name ? name : what;
-}
-
-static void *room(teller *t, size_t count, size_t each) {
-    return plb_arena_alloc(plb_document_arena(t->d), (count + 1) * each);
 }
 
 // ---------------------------------------------------------------------------- bars
@@ -186,7 +189,7 @@ static bool fill_line(teller *t, const plb_result *line, measure what, plb_figur
 }
 
 static void draw_slice(teller *t, measure what) {
-    plb_figure_series *series = room(t, MAX_LINES, sizeof *series);
+    plb_figure_series *series = room(t, (size_t)t->lines, sizeof *series);
     size_t count = 0;
     if (!series) return;
     for (int i = 0; i < t->lines; i++)
@@ -237,7 +240,7 @@ static const char **ticks(teller *t, const int64_t *values, int count) {
 }
 
 static void draw_surface(teller *t, measure what) {
-    plb_figure_series *series = room(t, MAX_LINES, sizeof *series);
+    plb_figure_series *series = room(t, (size_t)t->lines, sizeof *series);
     size_t count = 0;
     const char *title = plb_arena_printf(plb_document_arena(t->d), "%s over batch and resolution",
                                          measures[what].title);
@@ -273,7 +276,8 @@ static void say_cells(teller *t) {
         {"memory", PLB_UNIT_BYTES}, {"first call", PLB_UNIT_NS}, {"load", PLB_UNIT_SECONDS}};
     plb_table *table = plb_section_table(
         t->section, name_of(t, "cells"),
-        "Cells: medians with 95 % intervals by ranks, all in one process a stack");
+        "Cells: medians with 95 % intervals by ranks (none below 6 samples), all in one process a "
+        "stack");
     static const char *const texts[] = {"model", "task", "stack", "device", "region", "outcome"};
     for (int i = 0; i < 6; i++) plb_table_column(table, texts[i], PLB_COLUMN_TEXT, PLB_UNIT_NONE);
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
@@ -308,7 +312,7 @@ void plb_study_say_sweep(const plb_results *r, const plb_study_part *part, plb_d
     teller *t = plb_arena_alloc(plb_document_arena(d), sizeof *t);
     if (!t) return;
     *t = (teller){.r = r, .part = part, .d = d, .section = plb_document_section(d, part->title)};
-    collect(t);
+    if (!collect(t)) return;
     if (part->about) plb_section_say(t->section, "%s", part->about);
     if (!t->lines) {
         plb_section_say(t->section, "Nothing of this part was measured.");

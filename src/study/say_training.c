@@ -6,7 +6,6 @@
 
 #include "study/results.h"
 
-enum { MAX_POOLS = 64 };
 static const double parted = 1e-3; // of the loss: more than rounding explains in the first steps
 
 typedef struct teller {
@@ -14,7 +13,7 @@ typedef struct teller {
     const plb_study_part *part;
     plb_document *d;
     plb_section *section;
-    plb_pool pools[MAX_POOLS];
+    plb_pool *pools;
     int count;
     int beside; // most trainings that went on at a time; above 1 no time is told
 } teller;
@@ -246,7 +245,7 @@ static bool fill_curve(teller *t, const plb_pool *p, const char *key, bool by_ti
 static void draw_curves(teller *t, const char *key, const char *title, plb_unit unit,
                         bool by_time) {
     plb_figure_series *series =
-        plb_arena_alloc(plb_document_arena(t->d), MAX_POOLS * sizeof *series);
+        plb_arena_alloc(plb_document_arena(t->d), (size_t)t->count * sizeof *series);
     size_t count = 0;
     char name[64];
     if (!series) return;
@@ -417,7 +416,7 @@ void plb_study_say_training(const plb_results *r, const plb_study_part *part, pl
     teller *t = plb_arena_alloc(plb_document_arena(d), sizeof *t);
     if (!t) return;
     *t = (teller){.r = r, .part = part, .d = d};
-    t->count = plb_results_pools(r, part->name, t->pools, MAX_POOLS);
+    t->count = plb_results_pools(r, part->name, &t->pools);
     t->beside = most_beside(t);
     t->section = plb_document_section(d, plb_part_title(r, part));
     if (part->about) plb_section_say(t->section, "%s", part->about);

@@ -17,7 +17,7 @@
 #include "bench/facts.h"
 #include "study/results.h"
 
-enum { MAX_FIELDS = 48, MAX_NUMBERS = 64, MAX_PARTS = 64 };
+enum { MAX_FIELDS = 48, MAX_NUMBERS = 64, MAX_PARTS = 64, STUDY_FOLDERS = 3 };
 static const size_t file_limit_bytes = (size_t)1 << 20;
 
 typedef enum field_kind { TEXT, INT, REAL, BOOL, WORDS, NUMBERS, KIND, ANY } field_kind;
@@ -139,8 +139,9 @@ static plb_status read_range(const context *c, const plb_yaml *at, plb_study_num
     do {
         if (out->count == MAX_NUMBERS) return expected(c, at, "at most 64 numbers");
         out->value[out->count++] = low;
+        if (low > high / 2) break; // before it is doubled, which has an end
         low *= 2;
-    } while (low && low <= high);
+    } while (low);
     return PLB_OK;
 }
 
@@ -261,10 +262,23 @@ static bool has_twins(const plb_study_words *devices) {
     return false;
 }
 
+static plb_status check_regions(const context *c, const plb_yaml *at) {
+    static const char *const known[] = {"latency", "queued", "host", "return"};
+    const plb_yaml *key = plb_yaml_find(at, "regions");
+    const bool list = key && key->kind == PLB_YAML_LIST;
+    for (const plb_yaml *word = list ? key->first : key; word; word = list ? word->next : NULL) {
+        bool is_known = false;
+        for (int k = 0; k < 4; k++) is_known |= !strcmp(word->text, known[k]);
+        if (!is_known) return expected(c, word, "latency, queued, host or return");
+    }
+    return PLB_OK;
+}
+
 static plb_status check_part(const context *c, const plb_yaml *at, const plb_study_part *part) {
     needs need;
     PLB_TRY(check_files(c, at, part, &need));
     PLB_TRY(check_input(c, at, part));
+    PLB_TRY(check_regions(c, at));
     bool train = part->kind == PLB_PART_TRAIN;
     const char *lacks = !part->name                                ? "name"
                         : !part->models.count                      ? "models"
@@ -412,15 +426,38 @@ plb_status plb_study_spec_parse(const char *text, size_t length, const char *lab
 
 // ---------------------------------------------------------------------------- finding one
 // Folders where studies lie: beside an installed program, and above one in its build folder.
-static bool find_named(const char *name, const char *program, char path[PATH_MAX]) {
+static bool find_below(const char *program, int i, const char *file, char path[PATH_MAX]) {
     static const char *const below[] = {"/../share/plumb/studies", "/../studies", "/studies"};
     const char *slash = strrchr(program, '/');
     int length = slash ? (int)(slash - program) : 0;
-    for (int i = 0; i < 3; i++) {
-        int n = snprintf(path, PATH_MAX, "%.*s%s/%s.yaml", length, program, below[i], name);
-        if (n < PATH_MAX && plb_file_exists(path)) return true;
-    }
+    return snprintf(path, PATH_MAX, "%.*s%s/%s", length, program, below[i], file) < PATH_MAX;
+}
+
+static bool find_named(const char *name, const char *program, char path[PATH_MAX]) {
+    char file[PATH_MAX];
+    if (snprintf(file, sizeof file, "%s.yaml", name) >= PATH_MAX) return false;
+    for (int i = 0; i < STUDY_FOLDERS; i++)
+        if (find_below(program, i, file, path) && plb_file_exists(path)) return true;
     return false;
+}
+
+// The names of those that lie there: "levels, threads, or "; "" of none.
+static const char *name_studies(const char *program, plb_arena *arena) {
+    const char *const *names = NULL, *all = "";
+    size_t count = 0;
+    char path[PATH_MAX];
+    for (int i = 0; i < STUDY_FOLDERS && !count; i++)
+        if (find_below(program, i, "", path) && plb_folder_list(path, arena, &names, &count))
+            count = 0; // there is no such folder
+    for (size_t i = 0; i < count; i++) {
+        const char *dot = strrchr(names[i], '.');
+        if (!dot || strcmp(dot, ".yaml") != 0) continue;
+        const char *more =
+            plb_arena_printf(arena, "%s%.*s, ", all, (int)(dot - names[i]), names[i]);
+        if (more) all = more;
+    }
+    const char *list = *all ? plb_arena_printf(arena, "%sor ", all) : all;
+    return list ? list : all;
 }
 
 plb_status plb_study_spec_open(const char *name, const char *program,
@@ -432,8 +469,8 @@ plb_status plb_study_spec_open(const char *name, const char *program,
     const char *dot = strrchr(name, '.');
     bool is_path = strchr(name, '/') || (dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml")));
     if (!is_path && !find_named(name, program, path))
-        return plb_fail(PLB_EINVAL,
-                        "no study %s; there are levels and threads, and any file FILE.yaml", name);
+        return plb_fail(PLB_EINVAL, "no study %s; expected %sa file FILE.yaml", name,
+                        name_studies(program, arena));
     PLB_TRY(plb_file_read(is_path ? name : path, file_limit_bytes, &bytes, &size_bytes));
     char *label = plb_arena_strdup(arena, is_path ? name : path);
     char *text = plb_arena_alloc(arena, size_bytes + 1);

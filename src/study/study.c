@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
@@ -12,6 +13,8 @@
 #include "bench/same_machine.h"
 #include "store/study.h"
 #include "study/work.h"
+
+enum { WAIT_US = 100000 }; // between looks at what other processes do
 
 // A stack's share of estimates that came true, for what is still to come.
 typedef struct pace {
@@ -261,11 +264,22 @@ static plb_status keep_cut(plb_study *s, plb_study_item *item, plb_json *results
     return plb_fail(PLB_ECANCELLED, "interrupted");
 }
 
+// How many trainings go on at a time, this one among them: of more than one no time says anything.
+static plb_status count_beside(plb_study *s, const plb_study_item *item, int *most) {
+    int others;
+    if (item->part->kind != PLB_PART_TRAIN) return PLB_OK;
+    PLB_TRY(plb_store_count_held(s->store, s->run_id, &others));
+    if (others + 1 > *most) *most = others + 1;
+    return PLB_OK;
+}
+
 static plb_status run_item(plb_study *s, plb_study_item *item) {
     plb_json results = {.compact = true};
     int64_t begin_ns = plb_now_ns();
     const char *outcome = "ok", *text = NULL;
+    int beside = s->options.join && s->options.jobs < 2 ? 2 : s->options.jobs;
     plb_study_tell(s, item, "starting");
+    PLB_TRY(count_beside(s, item, &beside));
     plb_json_begin_object(&results, NULL);
     plb_status status = item->part->kind == PLB_PART_TRAIN ? plb_study_train(s, item, &results)
                                                            : plb_study_sweep(s, item, &results);
@@ -285,27 +299,15 @@ static plb_status run_item(plb_study *s, plb_study_item *item) {
         goto out;
     } else {
         plb_json_double(&results, "spent_s", item->spent_s);
-        if (item->part->kind == PLB_PART_TRAIN && s->options.jobs > 1)
-            plb_json_int(&results, "beside", s->options.jobs);
+        PLB_TRY_OUT(count_beside(s, item, &beside)); // or they came meanwhile
+        if (item->part->kind == PLB_PART_TRAIN && beside > 1)
+            plb_json_int(&results, "beside", beside);
         PLB_TRY_OUT(close_results(&results, &text));
     }
     status = end_item(s, item, outcome, text);
 out:
     plb_json_free(&results);
     return status;
-}
-
-static plb_status run_items(plb_study *s) {
-    for (size_t i = 0; i < s->count; i++) {
-        plb_study_item *item = &s->items[i];
-        if (item->outcome) continue;
-        PLB_TRY(plb_study_go_on(s));
-        if (left_out(s, item))
-            PLB_TRY(end_item(s, item, "left-out", NULL));
-        else
-            PLB_TRY(run_item(s, item));
-    }
-    return PLB_OK;
 }
 
 // It is given back if it was interrupted with nothing to keep.
@@ -315,6 +317,48 @@ static plb_status run_taken_item(plb_study *s, plb_study_item *item) {
     snprintf(item->reason, sizeof item->reason, "interrupted in its first epoch");
     PLB_TRY(end_item(s, item, "left-out", NULL));
     return plb_fail(PLB_ECANCELLED, "interrupted");
+}
+
+// It is taken first: a process may have joined the run by hand.
+static plb_status run_training(plb_study *s, plb_study_item *item) {
+    bool taken;
+    PLB_TRY(plb_store_take_item(s->store, s->run_id, item->part->name, item->keys, &taken));
+    if (!taken) return take_over(s); // it has ended there, or is waited for
+    if (left_out(s, item)) return end_item(s, item, "left-out", NULL);
+    return run_taken_item(s, item);
+}
+
+// Not while another process trains: the cell's times would be those of a busy machine.
+static plb_status run_cell(plb_study *s, plb_study_item *item) {
+    int others;
+    PLB_TRY(plb_store_count_held(s->store, s->run_id, &others));
+    if (others) return PLB_OK;
+    if (left_out(s, item)) return end_item(s, item, "left-out", NULL);
+    return run_item(s, item);
+}
+
+static void tell_waiting(plb_study *s) {
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->items[i].outcome) continue;
+        plb_study_tell(s, &s->items[i], "waiting for a process that trains");
+        return;
+    }
+}
+
+// All of them in their order, again and again while other processes have trainings: one that dies
+// leaves its training to be taken.
+static plb_status run_items(plb_study *s) {
+    for (;;) {
+        for (size_t i = 0; i < s->count; i++) {
+            plb_study_item *item = &s->items[i];
+            if (item->outcome) continue;
+            PLB_TRY(plb_study_go_on(s));
+            PLB_TRY(item->part->kind == PLB_PART_TRAIN ? run_training(s, item) : run_cell(s, item));
+        }
+        if (s->done == s->count) return PLB_OK;
+        tell_waiting(s);
+        usleep(WAIT_US);
+    }
 }
 
 // Trainings that no other process has.

@@ -9,7 +9,8 @@
 // budget; an item that does not fit is stored as left-out, with that reason. A cell of a sweep that
 // is no smaller than one that ran out of memory, on the same stack, is left out too.
 //
-// With jobs, several processes take trainings of one run; sweeps, whose times count, come after.
+// Several processes may take trainings of one run, those that jobs starts and those that joined by
+// hand: each training is done by one of them. Sweeps, whose times count, wait for all of these.
 #ifndef PLB_STUDY_STUDY_H
 #define PLB_STUDY_STUDY_H
 

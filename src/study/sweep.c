@@ -12,11 +12,20 @@
 #include "base/core/philox.h"
 #include "base/core/status.h"
 #include "base/machine_gpu.h"
+#include "base/rank_interval.h"
 #include "bench/batches.h"
+#include "bench/load.h"
 #include "bench/usage.h"
 #include "study/work.h"
 
-enum { POOL = 1 << 18, LEAST_SAMPLES = 3, MOST_SAMPLES = 1000, LIMIT_S = 600 };
+enum {
+    POOL = 1 << 18,
+    LEAST_SAMPLES = 3,
+    MOST_SAMPLES = 1000,
+    QUEUED_BLOCKS = 10, // enough for an interval
+    LEAST_QUEUED = 2,   // iterations of one: a single one would queue nothing
+    LIMIT_S = 600,
+};
 static const uint64_t seed = 11;
 
 // Normal values; large inputs repeat a quarter of a million of them.
@@ -50,39 +59,20 @@ static plb_status fill_inputs(plb_study *s, const plb_facts *f, plb_study_inputs
     return PLB_OK;
 }
 
-static json_t *sample_request(const plb_study_item *item, int64_t n) {
-    return json_pack("{s:s,s:I,s:s,s:[i,i],s:i,s:b}", "type", "sample", "n", (json_int_t)n,
-                     "region", item->region, "batches", 0, 1, "check", -1, "restart", 0);
+// One block of n iterations: of `queued` one sample of all of them, else n samples of one each.
+static plb_status take(plb_study *s, const plb_study_item *item, int64_t n, plb_block *out) {
+    const plb_block_request request = {
+        .n = n, .check = -1, .region = item->region, .n_slots = 2, .limit_s = LIMIT_S};
+    return plb_block_take(&s->client, &request, out);
 }
 
-static plb_status take(plb_study *s, const plb_study_item *item, int64_t n, const int64_t **samples,
-                       int64_t *out_count) {
-    json_t *answer = NULL;
-    PLB_TRY(plb_client_ask(&s->client, sample_request(item, n), LIMIT_S, "samples", &answer));
-    int64_t offset = json_integer_value(json_object_get(answer, "offset"));
-    *out_count = json_integer_value(json_object_get(answer, "count"));
-    json_decref(answer);
-    return plb_client_samples(&s->client, offset, *out_count, samples);
-}
-
-static int compare(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-// The median with its 95 % interval by ranks: n/2 -+ 0.98 sqrt(n).
-static plb_status write_median(plb_json *results, const int64_t *samples, int64_t n) {
-    int64_t *sorted = plb_alloc_array((size_t)n, sizeof *sorted);
-    if (!sorted) return plb_fail(PLB_ENOMEM, "out of memory for samples");
-    memcpy(sorted, samples, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, compare);
-    int64_t reach = (int64_t)(0.98 * sqrt((double)n)), low = n / 2 - reach, high = n / 2 + reach;
-    plb_json_double(results, "median_ns", (double)(sorted[(n - 1) / 2] + sorted[n / 2]) / 2);
-    plb_json_int(results, "low_ns", sorted[low < 0 ? 0 : low]);
-    plb_json_int(results, "high_ns", sorted[high >= n ? n - 1 : high]);
+// Sorts the samples; few have no interval.
+static void write_median(plb_json *results, double *samples_ns, int64_t n) {
+    const plb_rank_interval found = plb_rank_interval_of(samples_ns, (size_t)n);
+    plb_json_double(results, "median_ns", found.median);
+    plb_json_double(results, "low_ns", found.low);
+    plb_json_double(results, "high_ns", found.high);
     plb_json_int(results, "samples", n);
-    plb_free(sorted);
-    return PLB_OK;
 }
 
 // How busy the card was, as NVML says it at the end of the samples.
@@ -93,32 +83,68 @@ static void write_card(const plb_study_item *item, plb_json *results) {
 }
 
 // How busy the worker kept the threads that it was given: processor time over wall time x threads,
-// both of one request. Above 1: it ran more threads than that.
-static void write_utilisation(const plb_study *s, const plb_study_item *item, int64_t before_ns,
-                              int64_t after_ns, plb_json *results) {
-    double wall_ns = (double)(s->client.answered_ns - s->client.asked_ns);
-    if (before_ns < 0 || after_ns < before_ns || !(wall_ns > 0)) return; // unknown, not 0
+// both of the requests for samples. Above 1: it ran more threads than that.
+static void write_utilisation(const plb_study_item *item, int64_t cpu_ns, int64_t wall_ns,
+                              plb_json *results) {
+    if (cpu_ns < 0 || wall_ns <= 0) return; // unknown, not 0
     plb_json_double(results, "utilisation",
-                    (double)(after_ns - before_ns) / wall_ns / (double)item->threads);
+                    (double)cpu_ns / (double)wall_ns / (double)item->threads);
+}
+
+// How many blocks of how many iterations there is time for. Of `queued` a block is one sample, and
+// short where several of them would not fit.
+typedef struct portions {
+    int64_t blocks, n;
+} portions;
+
+static int64_t between(int64_t least, double value, int64_t most) {
+    return value < (double)least ? least : value > (double)most ? most : (int64_t)value;
+}
+
+static portions divide_time(const plb_study_item *item, double iteration_ns) {
+    const double fit = item->part->time * 1e9 / (iteration_ns > 1 ? iteration_ns : 1);
+    if (strcmp(item->region, "queued") != 0)
+        return (portions){1, between(LEAST_SAMPLES, fit, MOST_SAMPLES)};
+    const int64_t blocks = between(LEAST_SAMPLES, fit / LEAST_QUEUED, QUEUED_BLOCKS);
+    return (portions){blocks, between(LEAST_QUEUED, fit / (double)blocks, MOST_SAMPLES)};
+}
+
+// Times of one iteration; `samples_ns` has room for those of all blocks.
+static plb_status take_all(plb_study *s, const plb_study_item *item, portions p, double *samples_ns,
+                           int64_t *out_count, int64_t *out_wall_ns) {
+    plb_block block;
+    *out_count = *out_wall_ns = 0;
+    for (int64_t b = 0; b < p.blocks; b++) {
+        PLB_TRY(take(s, item, p.n, &block));
+        *out_wall_ns += block.wall_ns;
+        for (int64_t i = 0; i < block.count; i++)
+            samples_ns[(*out_count)++] =
+                (double)block.samples_ns[i] / (double)block.iterations_per_sample;
+    }
+    return PLB_OK;
 }
 
 // The first call, a few to warm up, then as many as the part's time has room for.
 static plb_status time_cell(plb_study *s, const plb_study_item *item, plb_json *results) {
-    const int64_t *samples;
-    int64_t count;
-    PLB_TRY(take(s, item, 1, &samples, &count));
-    plb_json_int(results, "first_ns", samples[0]);
-    PLB_TRY(take(s, item, LEAST_SAMPLES, &samples, &count));
-    double each = (double)samples[count - 1];
-    double fit = item->part->time * 1e9 / (each > 1 ? each : 1);
-    int64_t n = fit < LEAST_SAMPLES  ? LEAST_SAMPLES
-                : fit > MOST_SAMPLES ? MOST_SAMPLES
-                                     : (int64_t)fit;
-    int64_t before_ns = plb_usage_cpu_ns(s->client.process.worker);
-    PLB_TRY(take(s, item, n, &samples, &count));
-    write_utilisation(s, item, before_ns, plb_usage_cpu_ns(s->client.process.worker), results);
-    write_card(item, results);
-    return write_median(results, samples, count);
+    plb_block block;
+    int64_t count, wall_ns;
+    PLB_TRY(take(s, item, 1, &block));
+    plb_json_int(results, "first_ns", block.samples_ns[0]);
+    PLB_TRY(take(s, item, LEAST_SAMPLES, &block));
+    const portions p = divide_time(item, (double)block.samples_ns[block.count - 1] /
+                                             (double)block.iterations_per_sample);
+    double *samples_ns = plb_alloc_array((size_t)(p.blocks * p.n), sizeof *samples_ns);
+    if (!samples_ns) return plb_fail(PLB_ENOMEM, "out of memory for samples");
+    const int64_t before_ns = plb_usage_cpu_ns(s->client.process.worker);
+    plb_status status = take_all(s, item, p, samples_ns, &count, &wall_ns);
+    const int64_t after_ns = plb_usage_cpu_ns(s->client.process.worker);
+    if (!status) {
+        write_utilisation(item, before_ns < 0 ? -1 : after_ns - before_ns, wall_ns, results);
+        write_card(item, results);
+        write_median(results, samples_ns, count);
+    }
+    plb_free(samples_ns);
+    return status;
 }
 
 // Loads a model of the zoo, or a TorchScript file, at the item's batch and size.

@@ -192,6 +192,8 @@ static plb_status check_capabilities(plb_study *s, const plb_study_item *item,
         return refuse(s, "model", facts->model);
     if (!plb_client_can(c, "devices", item->device) && !plb_client_can(c, "devices", kind))
         return refuse(s, "device", item->device);
+    if (item->part->kind == PLB_PART_SWEEP && !plb_client_can(c, "regions", item->region))
+        return refuse(s, "region", item->region);
     const char *task = facts->training ? "train" : "infer";
     const json_t *epochs = json_object_get(json_object_get(c->hello, "capabilities"), "epoch");
     if (item->part->kind == PLB_PART_TRAIN && !json_is_true(epochs))

@@ -5,6 +5,8 @@
 #include "study/document.h"
 
 #include <jansson.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -125,6 +127,39 @@ static void an_item_is_taken_once(void) {
     CHECK_OK(plb_store_put_item(store, run, &row));
     CHECK_OK(plb_store_take_item(store, run, "train", keys, &taken));
     CHECK(taken);
+    close_store();
+}
+
+// What the child took it has as long as it lives.
+static void held_is_what_others_have_that_live(void) {
+    plb_study_item_row row = {"train", "{\"stack\":\"gone\"}", "running", "- 1 1", NULL};
+    bool taken = false;
+    int held = -1;
+    char ready = 0;
+    int ends[2];
+    open_store();
+    CHECK_OK(plb_store_put_item(store, run, &row));
+    CHECK_OK(plb_store_take_item(store, run, "train", "{\"stack\":\"ours\"}", &taken));
+    CHECK(taken && pipe(ends) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        plb_store *own;
+        if (!plb_store_open_existing(plb_store_path(store), &own) &&
+            !plb_store_take_item(own, run, "train", "{\"stack\":\"theirs\"}", &taken))
+            (void)!write(ends[1], "r", 1);
+        for (;;) pause();
+    }
+    CHECK(read(ends[0], &ready, 1) == 1);
+    CHECK_OK(plb_store_count_held(store, run, &held));
+    CHECK(held == 1);
+    siginfo_t how;
+    CHECK(kill(child, SIGKILL) == 0 && waitid(P_PID, (id_t)child, &how, WEXITED | WNOWAIT) == 0);
+    CHECK_OK(plb_store_count_held(store, run, &held));
+    CHECK(held == 0); // though it is listed until it is waited for
+    CHECK(waitpid(child, NULL, 0) == child);
+    CHECK_OK(plb_store_count_held(store, run, &held));
+    CHECK(held == 0);
+    close(ends[0]), close(ends[1]);
     close_store();
 }
 
@@ -442,6 +477,64 @@ static void throughputs_are_of_equal_work(void) {
     close_store();
 }
 
+// A list of a study has room for 64 seeds, and its parts for any number of stacks.
+static void no_seed_and_no_stack_is_left_out(void) {
+    open_store();
+    for (int seed = 1; seed <= 64; seed++) {
+        put_training("torch-eager", 1, seed, 8, seed <= 32 ? 0.90 : 0.92, 2.3);
+        put_training("plumb-plan", 1, seed, 4, 0.91, 2.3);
+    }
+    for (int k = 1; k <= 70; k++) {
+        char stack[16];
+        snprintf(stack, sizeof stack, "stack%d", k);
+        put_training(stack, 1, 1, 8, 0.91, 2.3);
+        put_cell(stack, 8, 1e6, "ok"), put_cell(stack, 16, 1e6, "ok");
+    }
+    char *said = page();
+    CHECK_PAGE("torch-eager 91.0 % (90.0 to 92.0), plumb-plan 91.0 % (91.0 to 91.0), 64 and 64 "
+               "seeds");
+    CHECK_PAGE("stack70 91.0 % (91.0 to 91.0, 1 seed)");
+    CHECK_PAGE("| stack70 | 8 |"); // of the slice
+    plb_free(said);
+    close_store();
+}
+
+// Of a card, where memory of one kind is known of all.
+static void put_memory(const char *part, const char *stack, int batch, int size, int bytes) {
+    char keys[400], results[200];
+    snprintf(keys, sizeof keys,
+             "{\"kind\":\"sweep\",\"model\":\"resnet18\",\"stack\":\"%s\",\"device\":\"cuda\","
+             "\"threads\":2,\"batch\":%d,\"task\":\"infer\",\"size\":%d,\"region\":\"latency\"}",
+             stack, batch, size);
+    snprintf(results, sizeof results,
+             "{\"median_ns\":1,\"memory\":{\"devices\":[{\"allocated_peak_bytes\":%d}]}}", bytes);
+    const plb_study_item_row row = {part, keys, "ok", NULL, results};
+    CHECK_OK(plb_store_put_item(store, run, &row));
+}
+
+// Stated was: below resolution 2^6 and batch 2^7.
+static void memory_is_compared_on_both_sides_of_what_was_stated(void) {
+    static const struct {
+        const char *part;
+        int batch, size;
+    } cells[] = {{"sizes", 2, 32},
+                 {"sizes", 2, 64},
+                 {"sizes", 2, 96},
+                 {"again", 64, 96},
+                 {"again", 128, 96}};
+    open_store_with("{\"quick\":false,\"set\":\"findings=[memory_crossover];"
+                    "parts.again.batch=[64,128];parts.again.size=96\"}");
+    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
+        put_memory(cells[i].part, "torch-eager", cells[i].batch, cells[i].size, 200);
+        put_memory(cells[i].part, "plumb-plan", cells[i].batch, cells[i].size, 100);
+    }
+    char *said = page();
+    CHECK_PAGE("less than torch-eager in 2 of 2 cells that lie there (in a slice over batches by "
+               "batch alone), and in 3 of the other 3");
+    plb_free(said);
+    close_store();
+}
+
 static void put_trainings(const char *note) {
     char results[400];
     snprintf(results, sizeof results,
@@ -490,6 +583,10 @@ static void an_empty_study_has_a_page(void) {
 static const check_test tests[] = {
     {"rows_come_back_in_order", rows_come_back_in_order},
     {"an_item_is_taken_once", an_item_is_taken_once},
+    {"held_is_what_others_have_that_live", held_is_what_others_have_that_live},
+    {"no_seed_and_no_stack_is_left_out", no_seed_and_no_stack_is_left_out},
+    {"memory_is_compared_on_both_sides_of_what_was_stated",
+     memory_is_compared_on_both_sides_of_what_was_stated},
     {"noise_is_what_seeds_differ_by", noise_is_what_seeds_differ_by},
     {"first_losses_are_of_other_stacks_too", first_losses_are_of_other_stacks_too},
     {"threads_are_refuted_on_an_idle_machine_alone", threads_are_refuted_on_an_idle_machine_alone},

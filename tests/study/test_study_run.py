@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.dont_write_bytecode = True
 sys.path.append(str(pathlib.Path(__file__).parents[1]))
@@ -225,6 +226,129 @@ def test_trainings_side_by_side():
         assert "--join goes with neither" in done.stderr, done.stderr
         done = study(folder, "--join", "7", status=3)
         assert "run 7 is no study" in done.stderr, done.stderr
+
+
+def wait_for(folder, what, query, *values):
+    """The first row of a query of the store, once there is one."""
+    end = time.monotonic() + 300
+    while time.monotonic() < end:
+        try:
+            with sqlite3.connect(f"file:{folder}/s.db?mode=ro", uri=True) as store:
+                row = store.execute(query, values).fetchone()
+            if row:
+                return row
+        except sqlite3.OperationalError:  # not there yet, or locked
+            pass
+        time.sleep(0.02)
+    raise AssertionError(f"waited in vain for {what}")
+
+
+def join_by_hand(folder, dies):
+    """What seeds a process trained and told, and one that joined it; and the run's items."""
+    pathlib.Path(folder, "small.yaml").write_text(STUDY, encoding="utf-8")
+    environment = {**os.environ, "XDG_CACHE_HOME": f"{folder}/cache", "PLUMB_STACKS": "",
+                   "XDG_DATA_HOME": f"{folder}/data"}
+    words = [PLUMB, "study", "small.yaml", "--no-lock", "--db", f"{folder}/s.db", "--set",
+             "parts.train.stacks=plumb-plan;parts.train.seeds=[1,2,3,4];parts.train.epochs=60"]
+    how = {"env": environment, "cwd": folder, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE,
+           "text": True}
+    with subprocess.Popen([*words, "--json"], **how) as main:
+        wait_for(folder, "a run", "SELECT run FROM study")
+        with subprocess.Popen([*words, "--join", "1"], **how) as joined:
+            if dies:
+                wait_for(folder, "its training", "SELECT 1 FROM study_item WHERE reason LIKE ?",
+                         f"% {joined.pid} %")
+                joined.kill()
+            told = joined.communicate(timeout=300)[1]
+        found, also_told = main.communicate(timeout=300)
+    assert main.returncode == 0, also_told
+    return ([re.findall(r"seed (\d+): \d", text) for text in (also_told, told)],
+            json.loads(found)["items"])
+
+
+def test_a_process_joins_by_hand():
+    with tempfile.TemporaryDirectory() as folder:
+        (own, joined), found = join_by_hand(folder, dies=False)
+        assert sorted(own + joined) == ["1", "2", "3", "4"], (own, joined)  # each is done once
+        assert own and joined, (own, joined)
+        assert outcomes(found) == ["ok"] * 8, found
+        marked = [i["keys"].get("seed") for i in found if i["results"].get("beside") == 2]
+        assert set(map(int, joined)) <= set(marked), (joined, marked)  # its times say nothing
+        assert None not in marked, "a cell was timed beside a training"
+
+
+def test_what_a_joined_process_had_when_it_died_is_done():
+    with tempfile.TemporaryDirectory() as folder:
+        (own, joined), found = join_by_hand(folder, dies=True)
+        assert sorted(own + joined) == ["1", "2", "3", "4"], (own, joined)
+        assert outcomes(found) == ["ok"] * 8, found
+
+
+def test_of_queued_an_iteration_is_told():
+    with tempfile.TemporaryDirectory() as folder:
+        found = items(study(folder, "--only", "sizes", "--json", "--set",
+                            "parts.sizes.regions=[latency,queued];parts.sizes.batch=4;"
+                            "parts.sizes.size=28;parts.sizes.time=0.2"))
+        assert [i["keys"]["region"] for i in found] == ["latency", "queued"], found
+        latency, queued = (i["results"] for i in found)
+        assert queued["samples"] == 10 and latency["samples"] > 10, found
+        # A block of 1000 was told as one; neighbours may take some of the processor.
+        assert queued["median_ns"] < 100 * latency["median_ns"], (queued, latency)
+        for cell in (latency, queued):
+            assert cell["low_ns"] <= cell["median_ns"] <= cell["high_ns"], cell
+
+
+def test_few_samples_have_no_interval():
+    with tempfile.TemporaryDirectory() as folder:
+        found = items(study(folder, "--only", "sizes", "--json", "--set", "parts.sizes.time=1e-9"))
+        for cell in (i["results"] for i in found):
+            assert cell["samples"] == 3 and cell["median_ns"] > 0, cell
+            assert cell["low_ns"] is None and cell["high_ns"] is None, cell
+
+
+SHY = """
+import sys
+sys.path.append(sys.argv[1])
+from proxy import Cheat
+class Shy(Cheat):
+    def hello(self, request):
+        answer = self.ask(request)
+        answer["capabilities"]["regions"].remove("queued")
+        return answer
+Shy(sys.argv[2]).serve()
+"""
+
+
+def test_a_region_that_a_stack_does_not_offer_is_not_asked_for():
+    tests = pathlib.Path(__file__).resolve().parents[1]
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "shy.py").write_text(SHY, encoding="utf-8")
+        place = pathlib.Path(folder, "data/plumb/stacks/shy")
+        place.mkdir(parents=True)
+        place.joinpath("stack.json").write_text(json.dumps({
+            "protocol": 1, "name": "shy",
+            "command": [sys.executable, "-B", f"{folder}/shy.py", str(tests / "bench"), PLUMB]}),
+            encoding="utf-8")
+        found = items(study(folder, "--only", "sizes", "--json", "--set",
+                            "parts.sizes.regions=[latency,queued];parts.sizes.batch=4;"
+                            "parts.sizes.size=28;parts.sizes.stacks=shy"))
+        assert outcomes(found) == ["ok", "refused"], found
+        assert found[1]["reason"] == "shy does not offer region queued", found
+
+
+def test_the_studies_that_come_along_are_named():
+    names = [path.stem for path in (pathlib.Path(__file__).resolve().parents[2] /
+                                    "studies").glob("*.yaml")]
+    told = subprocess.run([PLUMB, "study", "--help"], check=True, capture_output=True, text=True)
+    shell = subprocess.run([PLUMB, "completion", "bash"], check=True, capture_output=True,
+                           text=True)
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([PLUMB, "study", "none", "--db", f"{folder}/s.db"], check=False,
+                              capture_output=True, text=True)
+    assert done.returncode == 2, done
+    assert f"expected {', '.join(sorted(names))}, or a file FILE.yaml" in done.stderr, done.stderr
+    for name in names:
+        assert name in told.stdout and name in shell.stdout, name
 
 
 def interrupt_in_epoch(folder, number, *words):

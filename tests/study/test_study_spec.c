@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "base/folder.h"
 #include "check.h"
 #include "faults.h"
 #include "tiny.h"
@@ -76,6 +77,8 @@ static void mistakes_are_named_with_line_and_key(void) {
         {"lr: 0.05", "lr: fast", "tiny.yaml, line 15: lr: expected a number, found fast"},
         {"batch: 64", "batch: 0", "tiny.yaml, line 14: batch: expected batches from 1, found 0"},
         {"batch: 64", "batch: -3", "line 14: batch: expected a whole number from 0, found -3"},
+        {"kind: sweep", "kind: sweep\n    regions: [latency, quued]",
+         "line 18: element: expected latency, queued, host or return, found quued"},
         {"kind: sweep", "kind: swoop", "line 17: kind: expected train or sweep, found swoop"},
         {"    data: digits\n", "", "line 5: the part train has no data"},
         {"    size: 8..32\n", "", "line 16: the part sizes has no size"},
@@ -120,6 +123,20 @@ static void mistakes_are_named_with_line_and_key(void) {
     CHECK_FAILS(PLB_EINVAL, "expected a document, found none", parse("", &options, &spec));
 }
 
+// The double of the largest power of two that is a number is none.
+static void a_range_ends_where_numbers_do(void) {
+    plb_study_spec spec;
+    plb_spec_options options = {.set = "parts.sizes.size=5000000000000000000..9223372036854775807"};
+    CHECK_OK(parse(text, &options, &spec));
+    CHECK(spec.parts[1].size.count == 1 && spec.parts[1].size.value[0] == 5000000000000000000);
+    options.set = "parts.sizes.size=2305843009213693952..9223372036854775807";
+    CHECK_OK(parse(text, &options, &spec));
+    CHECK(spec.parts[1].size.count == 2 && spec.parts[1].size.value[1] == INT64_C(1) << 62);
+    options.set = "parts.sizes.size=[0..8, 3..6, 3..5]"; // of 0 there is no double
+    CHECK_OK(parse(text, &options, &spec));
+    CHECK(spec.parts[1].size.count == 4 && spec.parts[1].size.value[2] == 6);
+}
+
 static void the_studies_that_come_along_are_right(void) {
     static const char *const names[] = {"studies/levels.yaml", "studies/threads.yaml"};
     for (int i = 0; i < 4; i++) {
@@ -130,6 +147,33 @@ static void the_studies_that_come_along_are_right(void) {
         CHECK(spec.part_count >= 3 && spec.findings.count && spec.deviations.count && spec.origin);
         plb_arena_free(arena);
     }
+}
+
+static void write_empty(const char *folder, const char *name) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    CHECK(file && fclose(file) == 0);
+}
+
+static void a_study_that_is_not_there_is_told_those_that_are(void) {
+    char program[128], folder[128];
+    plb_arena *arena = plb_arena_new();
+    plb_spec_options options = {0};
+    plb_study_spec spec;
+    snprintf(folder, sizeof folder, "%s/studies", fault_folder());
+    snprintf(program, sizeof program, "%.*s/plumb", (int)(strlen(folder) - 8), folder);
+    CHECK_FAILS(PLB_EINVAL, "no study none; expected a file FILE.yaml",
+                plb_study_spec_open("none", program, &options, arena, &spec));
+    CHECK_OK(plb_folder_make(folder));
+    write_empty(folder, "own.yaml"), write_empty(folder, "my.other.yaml");
+    write_empty(folder, "notes.md");
+    CHECK_FAILS(PLB_EINVAL, "no study none; expected my.other, own, or a file FILE.yaml",
+                plb_study_spec_open("none", program, &options, arena, &spec));
+    CHECK_OK(plb_folder_remove(folder));
+    *strrchr(folder, '/') = '\0';
+    CHECK_OK(plb_folder_remove(folder));
+    plb_arena_free(arena);
 }
 
 static void allocation_failures_are_told(void) {
@@ -158,7 +202,10 @@ static const check_test tests[] = {
     {"quick_and_set_change_values", quick_and_set_change_values},
     {"parts_are_chosen_by_name", parts_are_chosen_by_name},
     {"mistakes_are_named_with_line_and_key", mistakes_are_named_with_line_and_key},
+    {"a_range_ends_where_numbers_do", a_range_ends_where_numbers_do},
     {"the_studies_that_come_along_are_right", the_studies_that_come_along_are_right},
+    {"a_study_that_is_not_there_is_told_those_that_are",
+     a_study_that_is_not_there_is_told_those_that_are},
     {"allocation_failures_are_told", allocation_failures_are_told},
 };
 CHECK_MAIN(tests)
