@@ -167,6 +167,14 @@ def test_ranges_have_the_work_they_launched():
     assert sorted(marks) == ["backward", "epoch", "forward", "step"], marks
 
 
+def test_ranges_that_begin_while_nothing_is_recorded_end_no_others():
+    found, _ = profile("interrupted", "--ranges", "--range", "profiler-api")
+    rows = [(r["depth"], r["name"], r["calls"], r["total_ms"], r["self_device_ms"])
+            for r in found["ranges"]]
+    assert rows == [(0, "epoch", 1, 99, 0), (1, "inside", 1, 15, 2), (1, "step", 1, 10, 0)], rows
+    near(found["outside_ranges_ms"], 0)
+
+
 def test_ranges_by_name():
     found, _ = profile("ranges", "--ranges", "--sort", "self")
     rows = [(o["name"], o["calls"], o["self_cpu_ms"], o["cpu_ms"], o["self_device_ms"],
