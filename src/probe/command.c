@@ -40,6 +40,13 @@ static bool set_environment(const plb_command_options *o) {
     return !o->preload || preload(o->library);
 }
 
+// What somebody had ignored stays so, as over any exec: a shell's background job is not for Ctrl-C.
+static void reset(int signal_number) {
+    struct sigaction now;
+    if (sigaction(signal_number, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+        signal(signal_number, SIG_DFL);
+}
+
 // Waits for `go` so that counters are in place, then becomes the program. What stops it from that
 // goes back through `failed`, which closes by itself when it succeeds.
 _Noreturn static void become(const plb_command_options *o, char *const *argv, const int go[2],
@@ -47,7 +54,7 @@ _Noreturn static void become(const plb_command_options *o, char *const *argv, co
     char byte;
     close(go[1]); // or its end would never be seen
     if (read(go[0], &byte, 1) < 0) _exit(127);
-    signal(SIGINT, SIG_DFL), signal(SIGQUIT, SIG_DFL); // what is pending is the program's
+    reset(SIGINT), reset(SIGQUIT); // what is pending is the program's
     sigprocmask(SIG_SETMASK, mask, NULL);
     int code = ENOMEM;
     if (set_environment(o)) {

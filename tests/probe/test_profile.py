@@ -452,6 +452,20 @@ def test_a_signal_reaches_the_program():
         assert json.load(open(report.name))["exit_code"] == 9
 
 
+def test_the_program_ignores_what_it_would_without_us():
+    """As a shell has it for jobs in the background: Ctrl-C is not for them."""
+    numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTERM)
+    for ignored in ((), (signal.SIGINT, signal.SIGQUIT), (signal.SIGHUP,), (signal.SIGTERM,)):
+        def inherit(ignored=ignored):
+            for number in numbers:
+                signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+        done = subprocess.run([PLUMB, "profile", "--host-only", "--output", "/dev/null", "--",
+                               "grep", "SigIgn", "/proc/self/status"], env=ENVIRONMENT, check=True,
+                              capture_output=True, text=True, timeout=60, preexec_fn=inherit)
+        found = int(done.stdout.split()[1], 16)
+        assert {n for n in numbers if found >> (n - 1) & 1} == set(ignored), (ignored, done.stdout)
+
+
 def test_bad_use():
     for arguments, code, words in (
             ([], 2, "COMMAND"),
