@@ -398,6 +398,7 @@ static void json_host(const plb_command_result *c, const plb_sampled *sampled, p
         plb_json_end(json);
     }
     plb_json_end(json);
+    plb_json_int(json, "threads_unseen", c->threads_unseen);
     json_functions(sampled, json);
     plb_json_begin_array(json, "energy");
     for (int i = 0; i < c->zones; i++) {

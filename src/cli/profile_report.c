@@ -82,6 +82,11 @@ bool plb_profile_incomplete(const plb_profile_report *r, char *why, size_t why_b
             continue;
         return true;
     }
+    if (r->run && r->run->threads_unseen) {
+        snprintf(why, why_bytes, "%d threads of the program have no row: there is room for %d",
+                 r->run->threads_unseen, PLB_COMMAND_THREADS);
+        return true;
+    }
     return false;
 }
 

@@ -82,7 +82,8 @@ typedef struct plb_command_result {
     int64_t wall_ns, begin_ns; // begin on CLOCK_MONOTONIC
     struct rusage use;         // of the program and the children that it waited for
     plb_command_thread thread[PLB_COMMAND_THREADS];
-    int threads, threads_unseen; // unseen: more than there are rows
+    // Unseen: different ones for which no row was left. Older versions counted each at each look.
+    int threads, threads_unseen;
     plb_command_counter counter[PLB_COMMAND_COUNTERS];
     char counter_reason[128]; // why counters are unknown, or ""
     plb_command_card card[PLB_COMMAND_CARDS];

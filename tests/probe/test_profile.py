@@ -419,6 +419,26 @@ def test_host_alone():
     assert found["span_ms"] >= 300
 
 
+def test_threads_without_a_row_are_told():
+    """300 beside the first: there are 256 rows, and each thread is looked at often."""
+    program = """import threading, time
+threading.stack_size(65536)
+end = threading.Event()
+threads = [threading.Thread(target=end.wait) for _ in range(300)]
+for t in threads: t.start()
+time.sleep(.5)
+end.set()"""
+    found, done = profile(None, "--host-only", "--strict", "--sample", "20", code=6,
+                          command=[sys.executable, "-c", program])
+    cpu = found["cpu"]
+    assert len(cpu["threads"]) == 256 and cpu["threads_unseen"] == 45, cpu["threads_unseen"]
+    assert "45 threads of the program have no row" in done.stderr, done.stderr
+    done = subprocess.run([PLUMB, "profile", "--host-only", "--", sys.executable, "-c", program],
+                          env=ENVIRONMENT, check=True, capture_output=True, text=True, timeout=60)
+    assert "45 more threads, for which there was no room" in done.stdout, done.stdout
+    assert profile(None, "--host-only", command=["true"])[0]["cpu"]["threads_unseen"] == 0
+
+
 def test_energy_of_the_processors():
     with tempfile.TemporaryDirectory() as root:
         zone = pathlib.Path(root) / "intel-rapl:0"
