@@ -95,7 +95,7 @@ typedef struct plb_command_result {
     // From here on: zeros in what older versions kept.
     plb_command_zone zone[PLB_COMMAND_ZONES];
     int64_t zones;
-    char zone_reason[128]; // why there are none, or ""
+    char zone_reason[128]; // why there are none, or no more, or ""
 } plb_command_result;
 
 enum { PLB_COMMAND_BYTES_1 = offsetof(plb_command_result, zone) }; // of the first version
