@@ -244,6 +244,14 @@ def test_a_profile_may_have_any_number_of_sections():
         assert run("trace", "--json", path).stdout == run("trace", "--json", RECORDED).stdout
 
 
+def test_processes_beyond_those_that_are_read_are_told():
+    files = ("sh", "-c", 'cd "$PLUMB_PROBE_DIR"; for n in $(seq 1030); do : >$n-0.spool; done')
+    done = run("profile", "--json", "--strict", "--", *files, code=6)
+    found = json.loads(done.stdout)
+    assert found["probes_unread"] == 6 and not found["complete"], found
+    assert found["incomplete_reason"] == "the probe was in 1030 processes: 1024 are told", found
+
+
 def test_a_probe_file_that_cannot_be_read_is_told_again():
     junk = ("sh", "-c", 'echo junk >"$PLUMB_PROBE_DIR/7-0.spool"')
     with tempfile.TemporaryDirectory() as folder:
