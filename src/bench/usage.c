@@ -150,8 +150,7 @@ int64_t plb_usage_memory_available(void) {
     plb_machine machine;
     plb_machine_read("", &machine);
     int64_t available = machine.memory_available_bytes;
-    if (machine.memory_limit_bytes && machine.memory_limit_bytes < available) {
-        available = machine.memory_limit_bytes;
-    }
+    if (machine.memory_limit_bytes && machine.memory_left_bytes < available)
+        available = machine.memory_left_bytes;
     return available;
 }
