@@ -203,11 +203,15 @@ static void lower_quota(plb_machine *out, double quota_us, double period_us) {
     if (out->quota_cpus == 0 || cpus < out->quota_cpus) out->quota_cpus = cpus;
 }
 
-static void lower_memory(plb_machine *out, const char *text) {
+// `used_bytes`: by all in the group, without what it would give back for the asking.
+static void lower_memory(plb_machine *out, const char *text, int64_t used_bytes) {
+    enum { PAGE_BYTES = 4096 };
     char *end;
     long long bytes = strtoll(text, &end, 10);
     // Version 1 writes "no limit" as the largest multiple of a page; "max" is no number.
     if (end == text || bytes <= 0 || bytes >= 1LL << 60) return;
+    const int64_t left = bytes - used_bytes > PAGE_BYTES ? bytes - used_bytes : PAGE_BYTES;
+    if (!out->memory_limit_bytes || left < out->memory_left_bytes) out->memory_left_bytes = left;
     if (!out->memory_limit_bytes || bytes < out->memory_limit_bytes)
         out->memory_limit_bytes = bytes;
 }
@@ -222,6 +226,30 @@ static bool read_group(const char *root, const char *mount, const char *group, c
     return line[0] != '\0';
 }
 
+// The number behind a word at the beginning of a line of `name`; 0 if there is none.
+static int64_t read_group_value(const char *root, const char *mount, const char *group,
+                                const char *name, const char *word) {
+    char path[PATH_BYTES], line[256];
+    const size_t length = strlen(word);
+    int64_t value = 0;
+    int n = snprintf(path, sizeof path, "%s%s/%s", mount, group, name);
+    FILE *file = n > 0 && n < PATH_BYTES ? open_below(root, path) : NULL;
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, word, length) == 0 && (!length || line[length] == ' '))
+            value = strtoll(line + length, NULL, 10);
+    if (file) fclose(file);
+    return value > 0 ? value : 0;
+}
+
+// Files of which nobody has made use lately are given up before anybody is killed.
+static int64_t group_uses(const char *root, const char *mount, const char *group, bool version_2) {
+    const int64_t all = read_group_value(
+        root, mount, group, version_2 ? "memory.current" : "memory.usage_in_bytes", "");
+    const int64_t idle = read_group_value(root, mount, group, "memory.stat",
+                                          version_2 ? "inactive_file" : "total_inactive_file");
+    return all > idle ? all - idle : 0;
+}
+
 static void read_group_v2(const char *root, const char *group, plb_machine *out) {
     static const char *const mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
     for (size_t i = 0; i < 2; i++) {
@@ -232,7 +260,7 @@ static void read_group_v2(const char *root, const char *group, plb_machine *out)
             lower_quota(out, quota, period);
         }
         if (read_group(root, mounts[i], group, "memory.max", line, sizeof line))
-            lower_memory(out, line);
+            lower_memory(out, line, group_uses(root, mounts[i], group, true));
     }
 }
 
@@ -255,7 +283,7 @@ static void read_group_v1(const char *root, const char *controllers, const char 
     if (has_controller(controllers, "memory") &&
         read_group(root, "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes", quota,
                    sizeof quota)) {
-        lower_memory(out, quota);
+        lower_memory(out, quota, group_uses(root, "/sys/fs/cgroup/memory", group, false));
     }
 }
 

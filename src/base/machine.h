@@ -37,6 +37,7 @@ typedef struct plb_machine {
     int64_t memory_bytes;
     int64_t memory_available_bytes;
     int64_t memory_limit_bytes; // of the control groups; 0: none
+    int64_t memory_left_bytes;  // that their limits leave, where they have some; at least a page
 
     char gpu_driver[32]; // NVIDIA's, "580.65.06"
     bool gpu_usable;     // the driver's library libcuda.so.1 can be loaded

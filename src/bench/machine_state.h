@@ -8,7 +8,7 @@
 
 #include "plumb/status.h"
 
-enum { PLB_STATE_BUSY = 5, PLB_STATE_ZONES = 8 };
+enum { PLB_STATE_BUSY = 5 };
 
 typedef struct plb_busy_process {
     long number;

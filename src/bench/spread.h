@@ -24,7 +24,7 @@ typedef struct plb_spread {
 // Adds up runs one at a time.
 typedef struct plb_spread_sums {
     double between, between_dof;
-    double within, within_weight, within_squares;
+    double within, within_squares;
     int runs;
 } plb_spread_sums;
 

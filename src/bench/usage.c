@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/core/alloc.h"
 #include "base/machine.h"
 
 // The beginning of a small file; false if it cannot be read.
@@ -31,12 +32,23 @@ static int64_t own_rss(pid_t pid) {
     return (int64_t)resident * sysconf(_SC_PAGESIZE);
 }
 
-// The process and its descendants, parents first.
-enum { MAX_TREE = 256 };
+// The process and its descendants, parents first, however many: what a worker does in children may
+// not stay unseen because there are more of them.
 typedef struct tree {
-    pid_t pid[MAX_TREE];
-    int count;
+    pid_t *pid;
+    int count, room;
 } tree;
+
+// What there is no memory for is left out.
+static void add_process(tree *t, pid_t pid) {
+    if (t->count == t->room) {
+        const int room = t->room ? 2 * t->room : 64;
+        pid_t *grown = plb_realloc_array(t->pid, (size_t)room, sizeof *grown);
+        if (!grown) return;
+        t->pid = grown, t->room = room;
+    }
+    t->pid[t->count++] = pid;
+}
 
 // Children are listed by the thread that made them.
 static void add_children(tree *t, pid_t pid) {
@@ -45,29 +57,29 @@ static void add_children(tree *t, pid_t pid) {
     DIR *folder = opendir(path);
     if (!folder) return;
     for (const struct dirent *entry; (entry = readdir(folder));) {
-        char text[4096];
+        int child;
         if (entry->d_name[0] == '.') continue;
         snprintf(path, sizeof path, "/proc/%d/task/%s/children", (int)pid, entry->d_name);
-        if (!read_text(path, text, sizeof text)) continue;
-        for (char *at = text, *end; *at; at = end) {
-            long child = strtol(at, &end, 10);
-            if (end == at) break;
-            if (t->count < MAX_TREE) t->pid[t->count++] = (pid_t)child;
-        }
+        FILE *list = fopen(path, "re");
+        while (list && fscanf(list, "%d", &child) == 1) add_process(t, (pid_t)child);
+        if (list) fclose(list);
     }
     closedir(folder);
 }
 
-static void read_tree(pid_t root, tree *t) {
-    t->pid[0] = root, t->count = 1;
-    for (int i = 0; i < t->count; i++) add_children(t, t->pid[i]);
+// Freed by the caller.
+static tree read_tree(pid_t root) {
+    tree t = {0};
+    add_process(&t, root);
+    for (int i = 0; i < t.count; i++) add_children(&t, t.pid[i]);
+    return t;
 }
 
 int64_t plb_usage_tree_rss(pid_t pid) {
-    tree t;
     int64_t sum = 0;
-    read_tree(pid, &t);
+    tree t = read_tree(pid);
     for (int i = 0; i < t.count; i++) sum += own_rss(t.pid[i]);
+    plb_free(t.pid);
     return sum;
 }
 
@@ -79,20 +91,19 @@ static int64_t own_cpu_ns(pid_t pid) {
 }
 
 int64_t plb_usage_cpu_ns(pid_t pid) {
-    tree t;
-    read_tree(pid, &t);
+    tree t = read_tree(pid);
     int64_t sum = own_cpu_ns(pid);
     for (int i = 1; i < t.count && sum >= 0; i++) {
         int64_t ns = own_cpu_ns(t.pid[i]);
         if (ns > 0) sum += ns;
     }
+    plb_free(t.pid);
     return sum;
 }
 
 void plb_usage_each_thread(pid_t root, bool (*each)(void *context, pid_t pid, pid_t thread),
                            void *context) {
-    tree t;
-    read_tree(root, &t);
+    tree t = read_tree(root);
     for (int i = 0; i < t.count; i++) {
         char path[64];
         snprintf(path, sizeof path, "/proc/%d/task", (int)t.pid[i]);
@@ -104,6 +115,7 @@ void plb_usage_each_thread(pid_t root, bool (*each)(void *context, pid_t pid, pi
         }
         closedir(folder);
     }
+    plb_free(t.pid);
 }
 
 static bool add_thread(void *context, pid_t pid, pid_t thread) {
@@ -150,8 +162,7 @@ int64_t plb_usage_memory_available(void) {
     plb_machine machine;
     plb_machine_read("", &machine);
     int64_t available = machine.memory_available_bytes;
-    if (machine.memory_limit_bytes && machine.memory_limit_bytes < available) {
-        available = machine.memory_limit_bytes;
-    }
+    if (machine.memory_limit_bytes && machine.memory_left_bytes < available)
+        available = machine.memory_left_bytes;
     return available;
 }

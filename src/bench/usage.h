@@ -36,7 +36,8 @@ PLB_API int plb_usage_busy_threads(const plb_usage_threads *before, const plb_us
 PLB_API void plb_usage_each_thread(pid_t pid, bool (*each)(void *context, pid_t pid, pid_t thread),
                                    void *context);
 
-// Bytes of memory that new processes may use: what is available, within the control group's limit.
+// Bytes of memory that new processes may use: what is available, and what the limits of the control
+// groups leave.
 PLB_API int64_t plb_usage_memory_available(void);
 
 #endif

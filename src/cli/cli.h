@@ -98,7 +98,8 @@ PLB_MUST_USE plb_status plb_cli_close_output(void);
 // Whether what was lost went into a pipe whose reader had left.
 bool plb_cli_reader_left(void);
 
-// From now on the first Ctrl-C only sets a flag; a second one kills.
+// From now on the first Ctrl-C only sets a flag; a second one kills. Unless it is ignored: then it
+// stays so.
 void plb_cli_catch_interrupt(void);
 // For long loops to ask: then stop, and return PLB_ECANCELLED.
 bool plb_cli_interrupted(void);

@@ -166,8 +166,21 @@ static plb_status dispatch(int argc, char **argv, const char **place, int *exit_
     return run_command(command, argc - 2, argv + 2, exit_code);
 }
 
+static void pass_over(int signal_number) {
+    (void)signal_number;
+}
+
+// A reader that left is seen as EPIPE, after files were closed. Not by ignoring the signal, which
+// programs that we start would inherit.
+static void expect_readers_to_leave(void) {
+    const struct sigaction action = {.sa_handler = pass_over, .sa_flags = SA_RESTART};
+    struct sigaction before;
+    if (sigaction(SIGPIPE, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(SIGPIPE, &action, NULL);
+}
+
 int plb_cli_main(int argc, char **argv) {
-    signal(SIGPIPE, SIG_IGN); // a reader that left is seen as EPIPE, after files were closed
+    expect_readers_to_leave();
     plb_cli_catch_interrupt();
     if (argc < 2) {
         fputs("usage: plumb COMMAND [FLAGS]; `plumb --help` lists the commands\n", stderr);

@@ -118,12 +118,19 @@ static void on_interrupt(int signal_number) {
     interrupted = 1;
 }
 
-void plb_cli_catch_interrupt(void) {
+// Whoever started us may have it ignored, as shells do with Ctrl-C for jobs in the background.
+static void catch_unless_ignored(int signal_number) {
     // SA_RESETHAND: the second Ctrl-C finds the default action and kills. No SA_RESTART: a read
     // that waits for data returns, and its loop asks.
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL); // what timeout(1) and job schedulers send
+    const struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction before;
+    if (sigaction(signal_number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(signal_number, &action, NULL);
+}
+
+void plb_cli_catch_interrupt(void) {
+    catch_unless_ignored(SIGINT);
+    catch_unless_ignored(SIGTERM); // what timeout(1) and job schedulers send
 }
 
 bool plb_cli_interrupted(void) {

@@ -398,6 +398,7 @@ static void json_host(const plb_command_result *c, const plb_sampled *sampled, p
         plb_json_end(json);
     }
     plb_json_end(json);
+    plb_json_int(json, "threads_unseen", c->threads_unseen);
     json_functions(sampled, json);
     plb_json_begin_array(json, "energy");
     for (int i = 0; i < c->zones; i++) {
@@ -498,6 +499,7 @@ static void json_probe(const plb_profile *p, plb_json *json) {
         for (int k = 0; k < PLB_LOST_COUNT; k++) lost[k] += s->lost[k], all += s->lost[k];
     }
     plb_json_end(json);
+    plb_json_int(json, "probes_unread", p->processes_unread);
     plb_json_begin_object(json, "lost");
     plb_json_int(json, "records", all);
     plb_json_begin_object(json, "reasons");

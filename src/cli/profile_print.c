@@ -280,6 +280,8 @@ static void print_threads(const plb_command_result *c, int top) {
         plb_print("  %10.3f%12.3f  %s (%d)\n", (double)most->on_cpu_ns / 1e9,
                   (double)most->waiting_ns / 1e9, most->name, most->tid);
     }
+    if (c->threads_unseen)
+        plb_print("  %22s  %d more threads, for which there was no room\n", "", c->threads_unseen);
 }
 
 static void print_host(const plb_command_result *c, int top) {

@@ -50,6 +50,11 @@ bool plb_profile_next_copies(const plb_profile *p, plb_profile_copies *at) {
 
 bool plb_profile_incomplete(const plb_profile_report *r, char *why, size_t why_bytes) {
     const plb_profile *p = r->profile;
+    if (p->processes_unread) {
+        snprintf(why, why_bytes, "the probe was in %d processes: %d are told",
+                 PLB_PROFILE_PROCESSES + p->processes_unread, PLB_PROFILE_PROCESSES);
+        return true;
+    }
     if (p->problems) {
         snprintf(why, why_bytes, "%s", p->problem[0]);
         return true;
@@ -80,6 +85,11 @@ bool plb_profile_incomplete(const plb_profile_report *r, char *why, size_t why_b
                      s->program);
         else
             continue;
+        return true;
+    }
+    if (r->run && r->run->threads_unseen) {
+        snprintf(why, why_bytes, "%d threads of the program have no row: there is room for %d",
+                 r->run->threads_unseen, PLB_COMMAND_THREADS);
         return true;
     }
     return false;

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "base/core/status.h"
 #include "base/core/strbuf.h"
@@ -40,6 +41,13 @@ static bool set_environment(const plb_command_options *o) {
     return !o->preload || preload(o->library);
 }
 
+// What somebody had ignored stays so, as over any exec: a shell's background job is not for Ctrl-C.
+static void reset(int signal_number) {
+    struct sigaction now;
+    if (sigaction(signal_number, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+        signal(signal_number, SIG_DFL);
+}
+
 // Waits for `go` so that counters are in place, then becomes the program. What stops it from that
 // goes back through `failed`, which closes by itself when it succeeds.
 _Noreturn static void become(const plb_command_options *o, char *const *argv, const int go[2],
@@ -47,7 +55,7 @@ _Noreturn static void become(const plb_command_options *o, char *const *argv, co
     char byte;
     close(go[1]); // or its end would never be seen
     if (read(go[0], &byte, 1) < 0) _exit(127);
-    signal(SIGINT, SIG_DFL), signal(SIGQUIT, SIG_DFL); // what is pending is the program's
+    reset(SIGINT), reset(SIGQUIT); // what is pending is the program's
     sigprocmask(SIG_SETMASK, mask, NULL);
     int code = ENOMEM;
     if (set_environment(o)) {
@@ -58,11 +66,30 @@ _Noreturn static void become(const plb_command_options *o, char *const *argv, co
     _exit(code == ENOENT ? 127 : 126);
 }
 
-static plb_command_thread *thread_row(plb_command_result *out, int tid) {
+enum { THREAD_NUMBERS = 1 << 22 }; // Linux gives out no higher ones
+
+typedef struct thread_watch {
+    plb_command_result *out;
+    pid_t pid;
+    uint8_t *unseen; // a bit for each number that was met and has no row; NULL: none was
+} thread_watch;
+
+// Each counts once, at however many looks it is met.
+static void count_unseen(thread_watch *w, int tid) {
+    if (!w->unseen) w->unseen = plb_alloc(THREAD_NUMBERS / 8);
+    if (!w->unseen) w->out->threads_unseen = 1; // at least
+    if (!w->unseen || tid < 0 || tid >= THREAD_NUMBERS) return;
+    const uint8_t bit = (uint8_t)(1u << tid % 8);
+    w->out->threads_unseen += !(w->unseen[tid / 8] & bit);
+    w->unseen[tid / 8] |= bit;
+}
+
+static plb_command_thread *thread_row(thread_watch *w, int tid) {
+    plb_command_result *out = w->out;
     for (int i = 0; i < out->threads; i++)
         if (out->thread[i].tid == tid) return &out->thread[i];
     if (out->threads == PLB_COMMAND_THREADS) {
-        out->threads_unseen++;
+        count_unseen(w, tid);
         return NULL;
     }
     out->thread[out->threads] = (plb_command_thread){.tid = tid};
@@ -77,29 +104,29 @@ static bool read_text(const char *path, char *text, size_t size_bytes) {
     return n > 0;
 }
 
-static void sample_thread(plb_command_result *out, pid_t pid, int tid) {
+static void sample_thread(thread_watch *w, int tid) {
     char path[64], text[128];
     int64_t on_cpu_ns, waiting_ns;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", (int)pid, tid);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", (int)w->pid, tid);
     if (!read_text(path, text, sizeof text) ||
         sscanf(text, "%" SCNd64 " %" SCNd64, &on_cpu_ns, &waiting_ns) != 2)
         return;
-    plb_command_thread *row = thread_row(out, tid);
+    plb_command_thread *row = thread_row(w, tid);
     if (!row) return;
     row->on_cpu_ns = on_cpu_ns, row->waiting_ns = waiting_ns;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/comm", (int)pid, tid);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/comm", (int)w->pid, tid);
     if (read_text(path, text, sizeof text))
         snprintf(row->name, sizeof row->name, "%.*s", (int)strcspn(text, "\n"), text);
 }
 
 // Of the program itself: its children are counted in its resource use, but not row by row.
-static void sample_threads(plb_command_result *out, pid_t pid) {
+static void sample_threads(thread_watch *w) {
     char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    snprintf(path, sizeof path, "/proc/%d/task", (int)w->pid);
     DIR *folder = opendir(path);
     if (!folder) return;
     for (struct dirent *e; (e = readdir(folder));)
-        if (e->d_name[0] != '.') sample_thread(out, pid, atoi(e->d_name));
+        if (e->d_name[0] != '.') sample_thread(w, atoi(e->d_name));
     closedir(folder);
 }
 
@@ -113,14 +140,15 @@ static int wait_signal(const sigset_t *signals, int64_t most_ns) {
 static void watch(const plb_command_options *o, pid_t pid, const sigset_t *signals, int *status,
                   plb_cards *cards, plb_sampler *sampler, plb_rapl *rapl, plb_command_result *out) {
     const int64_t room_ns = plb_sampler_room_ns(sampler);
+    thread_watch threads = {.out = out, .pid = pid};
     for (int64_t look_ns = plb_now_ns();;) { // when to look at threads and cards again
         siginfo_t info = {0};
         if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid) {
-            sample_threads(out, pid); // a zombie's threads are gone, but its first one tells
+            sample_threads(&threads); // a zombie's threads are gone, but its first one tells
             break;
         }
         if (plb_now_ns() >= look_ns) {
-            sample_threads(out, pid);
+            sample_threads(&threads);
             plb_cards_sample(cards);
             plb_rapl_sample(rapl);
             look_ns = plb_now_ns() + o->sample_ms * 1000000;
@@ -130,6 +158,7 @@ static void watch(const plb_command_options *o, pid_t pid, const sigset_t *signa
         const int got = wait_signal(signals, rest_ns < room_ns ? rest_ns : room_ns);
         if (got == SIGTERM || got == SIGHUP) kill(pid, got);
     }
+    plb_free(threads.unseen);
     while (wait4(pid, status, 0, &out->use) < 0 && errno == EINTR) continue;
 }
 

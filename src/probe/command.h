@@ -82,7 +82,8 @@ typedef struct plb_command_result {
     int64_t wall_ns, begin_ns; // begin on CLOCK_MONOTONIC
     struct rusage use;         // of the program and the children that it waited for
     plb_command_thread thread[PLB_COMMAND_THREADS];
-    int threads, threads_unseen; // unseen: more than there are rows
+    // Unseen: different ones for which no row was left. Older versions counted each at each look.
+    int threads, threads_unseen;
     plb_command_counter counter[PLB_COMMAND_COUNTERS];
     char counter_reason[128]; // why counters are unknown, or ""
     plb_command_card card[PLB_COMMAND_CARDS];
@@ -94,7 +95,7 @@ typedef struct plb_command_result {
     // From here on: zeros in what older versions kept.
     plb_command_zone zone[PLB_COMMAND_ZONES];
     int64_t zones;
-    char zone_reason[128]; // why there are none, or ""
+    char zone_reason[128]; // why there are none, or no more, or ""
 } plb_command_result;
 
 enum { PLB_COMMAND_BYTES_1 = offsetof(plb_command_result, zone) }; // of the first version

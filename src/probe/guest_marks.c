@@ -23,21 +23,29 @@ static void tell_range(bool ended, plb_record *range, uint32_t name) {
     pthread_mutex_unlock(&probe->lock);
 }
 
-static bool marks_count(void) {
-    return atomic_load(&probe->armed) && probe->ranges && atomic_load(&probe->recording.on);
+static bool marks_are_heard(void) {
+    return atomic_load(&probe->armed) && probe->ranges;
 }
 
+static bool marks_count(void) {
+    return marks_are_heard() && atomic_load(&probe->recording.on);
+}
+
+// Also while nothing is recorded: its end may not be taken for that of the range around it.
 static void on_push(const char *name) {
     char room[MARK_BYTES];
+    if (!marks_are_heard()) return;
     if (marks_count())
         plb_ranges_push(probe->ranges, thread_number(), plb_guest_cupti_now_ns(),
                         plb_mark_name(name, room, sizeof room));
+    else
+        plb_ranges_push_unrecorded(probe->ranges, thread_number());
 }
 
 static void on_pop(void) {
     plb_record range;
     uint32_t name;
-    if (!atomic_load(&probe->armed) || !probe->ranges) return;
+    if (!marks_are_heard()) return;
     bool ended =
         plb_ranges_pop(probe->ranges, thread_number(), plb_guest_cupti_now_ns(), &range, &name);
     tell_range(ended, &range, name);
@@ -53,7 +61,7 @@ static uint64_t on_start(const char *name) {
 static void on_end(uint64_t id) {
     plb_record range;
     uint32_t name;
-    if (!atomic_load(&probe->armed) || !probe->ranges) return;
+    if (!marks_are_heard()) return;
     bool ended = plb_ranges_end(probe->ranges, id, plb_guest_cupti_now_ns(), &range, &name);
     tell_range(ended, &range, name);
 }

@@ -201,15 +201,15 @@ plb_status plb_kept_walk(const uint8_t *bytes, size_t size_bytes, const char *pl
                         "%s: expected version %d of a profile with tables of %zu bytes, found "
                         "version %" PRIu32 " with %" PRIu32,
                         place, PLB_KEPT_VERSION, sizeof(plb_spool), h.version, h.spool_bytes);
-    for (int n = 0; at < size_bytes; n++) {
+    for (size_t n = 0; at < size_bytes; n++) {
         plb_kept_section section;
-        if (size_bytes - at < sizeof section || n == PLB_KEPT_SECTIONS)
+        if (size_bytes - at < sizeof section)
             return plb_fail(PLB_EINVAL, "%s: damaged at byte %zu: expected a section", place, at);
         memcpy(&section, bytes + at, sizeof section);
         at += sizeof section;
         if (section.size_bytes > size_bytes - at || !is_name(section.name))
             return plb_fail(PLB_EINVAL,
-                            "%s: section %d says it has %" PRIu64 " bytes, of which %zu are there",
+                            "%s: section %zu says it has %" PRIu64 " bytes, of which %zu are there",
                             place, n, section.size_bytes, size_bytes - at);
         PLB_TRY(each(user, &section, bytes + at));
         at += (size_t)section.size_bytes;

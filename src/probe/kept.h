@@ -3,7 +3,7 @@
 // each process, of which the tables are mostly empty and are packed. In the machine's own byte
 // order, like the probe's files; read as hostile input.
 //
-//     magic, version, then sections to the end: kind, name, size in bytes, bytes
+//     magic, version, then sections to the end, however many: kind, name, size in bytes, bytes
 #ifndef PLB_PROBE_KEPT_H
 #define PLB_PROBE_KEPT_H
 
@@ -15,7 +15,6 @@
 
 enum {
     PLB_KEPT_VERSION = 1,
-    PLB_KEPT_SECTIONS = 4096,
     PLB_KEPT_NAME_BYTES = 32,
     PLB_KEPT_COMMAND_BYTES = 1 << 20,
     PLB_KEPT_WORDS_BYTES = 4096,

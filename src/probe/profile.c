@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/profile.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,15 +10,10 @@
 #include "base/core/hash.h"
 #include "base/core/status.h"
 #include "base/file.h"
-
-enum { PROCESSES = 1024 };
+#include "base/folder.h"
 
 static plb_status no_memory(void) {
     return plb_fail(PLB_ENOMEM, "no memory for a profile");
-}
-
-static int by_text(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 static bool ends_with(const char *name, const char *ending) {
@@ -28,30 +22,34 @@ static bool ends_with(const char *name, const char *ending) {
 }
 
 // The folder's files of one ending by name, so that processes have an order.
-static plb_status list_files(plb_profile *p, const char *folder, const char *ending, char ***out,
-                             int *out_count) {
-    DIR *dir = opendir(folder);
-    if (!dir) return plb_fail_errno("%s", folder);
-    char **names = plb_arena_alloc(p->arena, PROCESSES * sizeof *names);
-    int count = 0;
-    for (struct dirent *e; names && (e = readdir(dir)) && count < PROCESSES;) {
-        if (!ends_with(e->d_name, ending)) continue;
-        names[count] = plb_arena_printf(p->arena, "%s/%s", folder, e->d_name);
-        if (!names[count++]) names = NULL;
+static plb_status list_files(const plb_profile *p, const char *folder, const char *ending,
+                             char ***out, int *out_count, int *out_beyond) {
+    const char *const *all = NULL;
+    size_t count = 0;
+    *out_count = *out_beyond = 0;
+    *out = plb_arena_alloc(p->arena, PLB_PROFILE_PROCESSES * sizeof **out);
+    if (!*out) return no_memory();
+    PLB_TRY(plb_folder_list(folder, p->arena, &all, &count));
+    for (size_t i = 0; i < count; i++) {
+        if (!ends_with(all[i], ending)) continue;
+        if (*out_count == PLB_PROFILE_PROCESSES) {
+            ++*out_beyond;
+            continue;
+        }
+        char *path = plb_arena_printf(p->arena, "%s/%s", folder, all[i]);
+        if (!path) return no_memory();
+        (*out)[(*out_count)++] = path;
     }
-    closedir(dir);
-    if (!names) return no_memory();
-    qsort(names, (size_t)count, sizeof *names, by_text);
-    *out = names, *out_count = count;
     return PLB_OK;
 }
 
 static plb_status read_files(plb_profile *p, const char *folder) {
     char **names = NULL;
     int count = 0;
-    PLB_TRY(list_files(p, folder, ".spool", &names, &count));
+    PLB_TRY(list_files(p, folder, ".spool", &names, &count, &p->processes_unread));
     p->process = plb_arena_alloc(p->arena, (size_t)count * sizeof *p->process + 1);
-    p->problem = plb_arena_alloc(p->arena, (size_t)(count + PROCESSES) * sizeof *p->problem);
+    p->problem =
+        plb_arena_alloc(p->arena, (size_t)(count + PLB_PROFILE_PROCESSES) * sizeof *p->problem);
     if (!p->process || !p->problem) return no_memory();
     p->file = names;
     for (int i = 0; i < count; i++) {
@@ -77,8 +75,8 @@ static plb_status read_counted_file(plb_profile *p, const char *path) {
 
 static plb_status read_counted(plb_profile *p, const char *folder) {
     char **names = NULL;
-    int count = 0;
-    PLB_TRY(list_files(p, folder, ".counted", &names, &count));
+    int count = 0, beyond; // the spools of those are beyond, too
+    PLB_TRY(list_files(p, folder, ".counted", &names, &count, &beyond));
     p->counted = plb_arena_alloc(p->arena, (size_t)count * sizeof *p->counted + 1);
     if (!p->counted) return no_memory();
     for (int i = 0; i < count; i++)

@@ -10,6 +10,8 @@
 #include "probe/occupancy.h"
 #include "probe/spool.h"
 
+enum { PLB_PROFILE_PROCESSES = 1024 }; // that are read, at megabytes each
+
 typedef struct plb_profile_kernel {
     const char *name; // demangled
     const char *class;
@@ -53,6 +55,7 @@ typedef struct plb_profile {
     int counted_kernels;
     char (*problem)[320]; // of files that could not be read
     int processes, problems;
+    int processes_unread; // beyond PLB_PROFILE_PROCESSES
     plb_profile_kernel *kernel;
     plb_profile_named *call, *class;
     plb_profile_range *range;
@@ -70,8 +73,8 @@ typedef enum plb_profile_order {
     PLB_BY_NAME,
 } plb_profile_order;
 
-// Every *.spool of the folder. Damaged files are left out and named in `problem`. Freed by
-// plb_profile_free.
+// The folder's *.spool, by name; those beyond PLB_PROFILE_PROCESSES are counted. Damaged files are
+// left out and named in `problem`. Freed by plb_profile_free.
 PLB_MUST_USE plb_status plb_profile_read(const char *folder, const plb_kernel_classes *classes,
                                          plb_profile **out);
 void plb_profile_free(plb_profile *profile);

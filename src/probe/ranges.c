@@ -89,8 +89,11 @@ static thread_marks *marks_of(const plb_ranges *r, uint32_t thread) {
     return NULL;
 }
 
+// Of those that have a row.
 static int32_t innermost(const thread_marks *m) {
-    return m->depth ? m->open[m->depth - 1].row : NOWHERE;
+    for (int i = m->depth - 1; i >= 0; i--)
+        if (m->open[i].row != NOWHERE) return m->open[i].row;
+    return NOWHERE;
 }
 
 static void note_change(thread_marks *m, int64_t at_ns) {
@@ -112,6 +115,17 @@ void plb_ranges_push(plb_ranges *r, uint32_t thread, int64_t at_ns, const char *
         m->depth++;
         note_change(m, at_ns);
     }
+    pthread_mutex_unlock(&r->lock);
+}
+
+// An outermost one needs no place: an end to which there is no beginning is passed over.
+void plb_ranges_push_unrecorded(plb_ranges *r, uint32_t thread) {
+    pthread_mutex_lock(&r->lock);
+    thread_marks *m = marks_of(r, thread);
+    if (m && m->depth == DEPTH)
+        m->too_deep++;
+    else if (m && m->depth)
+        m->open[m->depth++].row = NOWHERE;
     pthread_mutex_unlock(&r->lock);
 }
 

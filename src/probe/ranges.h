@@ -20,7 +20,10 @@ plb_ranges *plb_ranges_new(plb_spool *spool);
 
 // On the program's threads; times are CUPTI's clock. At most 64 deep; deeper ones are not seen.
 void plb_ranges_push(plb_ranges *ranges, uint32_t thread, int64_t at_ns, const char *name);
-// False when nothing was open; else `out` is the range that ended, `*name` its name in the spool.
+// One that is in no table: what happens in it belongs to the recorded range around it.
+void plb_ranges_push_unrecorded(plb_ranges *ranges, uint32_t thread);
+// False when the innermost is in no table, or nothing was open; else `out` is the range that ended,
+// `*name` its name in the spool.
 bool plb_ranges_pop(plb_ranges *ranges, uint32_t thread, int64_t at_ns, plb_record *out,
                     uint32_t *name);
 // A range that does not nest, begun and ended by any thread.

@@ -19,9 +19,11 @@ typedef struct zone {
     int64_t range_uj, last_uj, sum_uj;
 } zone;
 
+enum { ZONES = 64 }; // that are opened; those with the first numbers get rows
+
 struct plb_rapl {
-    zone zone[PLB_COMMAND_ZONES];
-    int count;
+    zone zone[ZONES];
+    int count, beyond; // beyond: those for which there was no room here
     char reason[128];
 };
 
@@ -56,7 +58,11 @@ static bool read_once(const char *folder, const char *name, char *text, size_t s
 // The same counters behind another door (intel-rapl-mmio) would count twice.
 static void add_zone(plb_rapl *r, const char *root, const char *name) {
     char folder[PATH_MAX], text[32];
-    if (strncmp(name, "intel-rapl:", 11) != 0 || r->count == PLB_COMMAND_ZONES) return;
+    if (strncmp(name, "intel-rapl:", 11) != 0) return;
+    if (r->count == ZONES) {
+        r->beyond++;
+        return;
+    }
     snprintf(folder, sizeof folder, "%s/%s", root, name);
     zone z = {.fd = open_in(folder, "energy_uj")};
     if (z.fd < 0) {
@@ -75,8 +81,9 @@ static void add_zone(plb_rapl *r, const char *root, const char *name) {
     r->zone[r->count++] = z;
 }
 
+// By the numbers in the names: the parts of zone 1 come before zone 10.
 static int by_folder(const void *left, const void *right) {
-    return strcmp(((const zone *)left)->folder, ((const zone *)right)->folder);
+    return strverscmp(((const zone *)left)->folder, ((const zone *)right)->folder);
 }
 
 plb_rapl *plb_rapl_open(const char *root) {
@@ -106,14 +113,18 @@ void plb_rapl_sample(plb_rapl *r) {
 void plb_rapl_close(plb_rapl *r, plb_command_result *out) {
     if (!r) return;
     plb_rapl_sample(r);
-    for (int i = 0; i < r->count; i++) {
+    const int rows = r->count < PLB_COMMAND_ZONES ? r->count : PLB_COMMAND_ZONES;
+    for (int i = 0; i < rows; i++) {
         plb_command_zone *row = &out->zone[i];
         memcpy(row->name, r->zone[i].name, sizeof row->name);
         row->part = strchr(strchr(r->zone[i].folder, ':') + 1, ':') != NULL;
         row->joules = (double)r->zone[i].sum_uj / 1e6;
-        close(r->zone[i].fd);
     }
-    out->zones = r->count;
-    if (!r->count) snprintf(out->zone_reason, sizeof out->zone_reason, "%s", r->reason);
+    for (int i = 0; i < r->count; i++) close(r->zone[i].fd);
+    out->zones = rows;
+    if (!rows) snprintf(out->zone_reason, sizeof out->zone_reason, "%s", r->reason);
+    if (r->count + r->beyond > rows)
+        snprintf(out->zone_reason, sizeof out->zone_reason,
+                 "of %d more zones: there is room for %d", r->count + r->beyond - rows, rows);
     plb_free(r);
 }

@@ -89,24 +89,47 @@ static plb_status bad(const char *place, const char *what, int64_t index, int64_
                     found);
 }
 
-static bool times_are_sane(const plb_spool_times *t) {
-    const int64_t most = INT64_C(1) << 50; // 13 days
-    return t->calls >= 0 && t->total_ns >= 0 && t->min_ns >= 0 && t->max_ns >= t->min_ns &&
-           (t->calls > 0 || t->total_ns == 0) && t->calls < most &&
-           t->total_ns < most; // so that sums over all rows are in range
+static bool is_sane(int64_t value) {
+    return value >= 0 && value < INT64_C(1) << 50; // 13 days
 }
 
-static bool is_sane(int64_t value) {
-    return value >= 0 && value < INT64_C(1) << 50;
+// Over a table. Eight of the longest rows, so that the tables of all processes can be added up.
+typedef struct table_sums {
+    int64_t calls, total_ns;
+} table_sums;
+
+static bool add_sane(table_sums *sums, int64_t calls, int64_t total_ns) {
+    if (!is_sane(calls) || !is_sane(total_ns)) return false;
+    sums->calls += calls, sums->total_ns += total_ns;
+    return sums->calls < INT64_C(1) << 53 && sums->total_ns < INT64_C(1) << 53;
+}
+
+static bool times_are_sane(const plb_spool_times *t, table_sums *sums) {
+    return t->min_ns >= 0 && t->max_ns >= t->min_ns && (t->calls > 0 || t->total_ns == 0) &&
+           add_sane(sums, t->calls, t->total_ns);
+}
+
+static plb_status check_kernels(const plb_spool *s, const char *place) {
+    table_sums sums = {0}, of_graphs = {0};
+    for (int i = 0; i < PLB_SPOOL_KERNELS; i++) {
+        const plb_spool_kernel *k = &s->kernel[i];
+        if (!k->hash) continue;
+        if (k->name >= s->name_bytes) return bad(place, "name of kernel", i, k->name);
+        if (k->device < 0 || k->device >= PLB_SPOOL_DEVICES || !times_are_sane(&k->times, &sums) ||
+            !add_sane(&of_graphs, k->graph_calls, 0))
+            return bad(place, "kernel", i, k->device);
+    }
+    return PLB_OK;
 }
 
 static plb_status check_calls(const plb_spool *s, const char *place) {
+    table_sums sums = {0};
     for (int i = 0; i < PLB_SPOOL_CALLS; i++) {
         const plb_spool_named *row = &s->call[i];
         if (!row->hash) continue;
         if (row->name >= s->name_bytes) return bad(place, "call", i, row->name);
         if (row->busy >= PLB_BUSY_COUNT) return bad(place, "call", i, row->busy);
-        if (!times_are_sane(&row->times)) return bad(place, "call", i, row->times.total_ns);
+        if (!times_are_sane(&row->times, &sums)) return bad(place, "call", i, row->times.total_ns);
     }
     return PLB_OK;
 }
@@ -122,12 +145,14 @@ static bool has_an_end(const plb_spool *s, int32_t at) {
 }
 
 static plb_status check_ranges(const plb_spool *s, const char *place) {
+    table_sums host = {0}, device = {0};
     for (int32_t i = 0; i < PLB_SPOOL_RANGES; i++) {
         const plb_spool_range *row = &s->range[i];
         if (!row->hash) continue;
         if (row->name >= s->name_bytes) return bad(place, "range", i, row->name);
         if (!has_an_end(s, i)) return bad(place, "parent of range", i, row->parent);
-        if (!times_are_sane(&row->times) || row->device_ns < 0 || row->device_work < 0)
+        if (!times_are_sane(&row->times, &host) ||
+            !add_sane(&device, row->device_work, row->device_ns))
             return bad(place, "range", i, row->times.total_ns);
     }
     return PLB_OK;
@@ -179,11 +204,28 @@ static plb_status check_part(const plb_spool *s, const char *place) {
     return PLB_OK;
 }
 
+// Copies inside a device may have more bytes than is sane for times: these are not added up.
+static bool copies_are_sane(const plb_spool_device *d) {
+    for (int kind = 0; kind < PLB_COPY_COUNT; kind++)
+        for (int pinned = 0; pinned < 2; pinned++)
+            for (int k = 0; k < PLB_SPOOL_SIZES; k++) {
+                const plb_spool_size *size = &d->copies[kind][pinned][k];
+                if (!is_sane(size->calls) || !is_sane(size->total_ns) || size->bytes < 0)
+                    return false;
+            }
+    return true;
+}
+
 static plb_status check_device(const plb_spool *s, int i, const char *place) {
     const plb_spool_device *d = &s->device[i];
     const plb_busy_sums *b = &d->sums;
     if (d->name >= s->name_bytes) return bad(place, "name of device", i, d->name);
-    if (d->records < 0 || d->kernels < 0) return bad(place, "records of device", i, d->records);
+    if (!is_sane(d->records) || !is_sane(d->kernels) || !is_sane(d->memsets) ||
+        !is_sane(d->graph_launches))
+        return bad(place, "records of device", i, d->records);
+    if (!is_sane(d->allocations) || !is_sane(d->releases))
+        return bad(place, "allocations of device", i, d->allocations);
+    if (!copies_are_sane(d)) return bad(place, "copies of device", i, d->records);
     if (b->last_ns < b->first_ns || b->first_ns < 0)
         return bad(place, "span of device", i, b->last_ns);
     int64_t left_ns = b->last_ns - b->first_ns; // what the masks may add up to
@@ -243,13 +285,11 @@ plb_status plb_spool_check(const plb_spool *s, size_t size_bytes, const char *pl
     if (s->state < PLB_PROBE_STARTING || s->state > PLB_PROBE_ENDED)
         return bad(place, "state", 0, s->state);
     for (int i = 0; i < PLB_SPOOL_DEVICES; i++) PLB_TRY(check_device(s, i, place));
-    for (int i = 0; i < PLB_SPOOL_KERNELS; i++) {
-        const plb_spool_kernel *k = &s->kernel[i];
-        if (!k->hash) continue;
-        if (k->name >= s->name_bytes) return bad(place, "name of kernel", i, k->name);
-        if (k->device < 0 || k->device >= PLB_SPOOL_DEVICES || !times_are_sane(&k->times))
-            return bad(place, "kernel", i, k->device);
-    }
+    for (int i = 0; i < PLB_LOST_COUNT; i++)
+        if (!is_sane(s->lost[i])) return bad(place, "lost records", i, s->lost[i]);
+    if (!is_sane(s->recorded_ns) || !is_sane(s->outside_ranges_ns))
+        return bad(place, "time of recording", 0, s->recorded_ns);
+    PLB_TRY(check_kernels(s, place));
     PLB_TRY(check_calls(s, place));
     PLB_TRY(check_ranges(s, place));
     PLB_TRY(check_tallies(s, place));

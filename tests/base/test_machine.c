@@ -57,6 +57,38 @@ static void version_2_quota_is_the_least_of_the_chain(void) {
     end();
 }
 
+// Each group's limit less what it uses; the least counts, whichever has the least limit.
+static void what_the_limits_leave(void) {
+    plb_machine machine;
+    begin();
+    put("/proc/self/cgroup", "0::/outer/inner\n");
+    put("/sys/fs/cgroup/outer/inner/memory.max", "1000000000\n");
+    put("/sys/fs/cgroup/outer/inner/memory.current", "300000000\n");
+    put("/sys/fs/cgroup/outer/inner/memory.stat",
+        "anon 200000000\ninactive_file_x 7\ninactive_file 50000000\nactive_file 1\n");
+    put("/sys/fs/cgroup/outer/memory.max", "2000000000\n");
+    put("/sys/fs/cgroup/outer/memory.current", "1800000000\n");
+    plb_machine_read(root, &machine);
+    CHECK(machine.memory_limit_bytes == 1000000000);
+    CHECK(machine.memory_left_bytes == 200000000);
+    put("/sys/fs/cgroup/outer/memory.current", "1200000000\n");
+    plb_machine_read(root, &machine);
+    CHECK(machine.memory_left_bytes == 750000000);
+    put("/sys/fs/cgroup/outer/memory.current", "2000000001\n");
+    plb_machine_read(root, &machine);
+    CHECK(machine.memory_left_bytes == 4096);
+    end();
+    begin();
+    put("/proc/self/cgroup", "11:memory:/job\n");
+    put("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "1000000000\n");
+    put("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "600000000\n");
+    put("/sys/fs/cgroup/memory/job/memory.stat",
+        "inactive_file 1\ntotal_inactive_file 100000000\n");
+    plb_machine_read(root, &machine);
+    CHECK(machine.memory_left_bytes == 500000000);
+    end();
+}
+
 // In a container the path that the kernel names is not mounted; the limit lies at the top.
 static void version_2_inside_a_container(void) {
     plb_machine machine;
@@ -211,6 +243,7 @@ static void this_machine_agrees_with_the_kernel(void) {
 
 static const check_test tests[] = {
     {"version_2_quota_is_the_least_of_the_chain", version_2_quota_is_the_least_of_the_chain},
+    {"what_the_limits_leave", what_the_limits_leave},
     {"version_2_inside_a_container", version_2_inside_a_container},
     {"version_1_quota", version_1_quota},
     {"no_quota_in_the_root_group", no_quota_in_the_root_group},

@@ -165,6 +165,7 @@ static void interrupt_is_asked_for_then_kills(void) {
     CHECK(!plb_cli_interrupted());
     pid_t child = fork();
     if (child == 0) {
+        signal(SIGINT, SIG_DFL); // whoever runs us may have it ignored
         plb_cli_catch_interrupt();
         raise(SIGINT);
         if (!plb_cli_interrupted()) _exit(2);
@@ -174,6 +175,22 @@ static void interrupt_is_asked_for_then_kills(void) {
     int status = 0;
     CHECK(waitpid(child, &status, 0) == child);
     CHECK_SAY(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT, "status %#x", status);
+}
+
+// As in a shell's background job.
+static void ignored_interrupts_stay_ignored(void) {
+    static const int numbers[] = {SIGINT, SIGTERM};
+    for (int i = 0; i < 2; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            signal(numbers[i], SIG_IGN);
+            plb_cli_catch_interrupt();
+            raise(numbers[i]);
+            _exit(plb_cli_interrupted());
+        }
+        int status = 1;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+    }
 }
 
 static const check_test tests[] = {
@@ -186,6 +203,7 @@ static const check_test tests[] = {
     {"help_states_limits_and_defaults", help_states_limits_and_defaults},
     {"status_becomes_the_agreed_exit_code", status_becomes_the_agreed_exit_code},
     {"interrupt_is_asked_for_then_kills", interrupt_is_asked_for_then_kills},
+    {"ignored_interrupts_stay_ignored", ignored_interrupts_stay_ignored},
 };
 
 CHECK_MAIN(tests)

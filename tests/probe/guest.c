@@ -144,6 +144,33 @@ static void ranges(void) {
     launched(60 * MS, 61 * MS, 8);
 }
 
+// While nothing is recorded ranges begin and end, also around and inside of recorded ones:
+// 0-99 epoch { 10-30 unseen { 20-30 unseen }, 50-60 step, 70-96 unseen { 80-95 inside } }; recorded
+// are 0-5, 40-65 and 75-99, and work of 2 ms launched inside.
+static void interrupted(void) {
+    begin_marks();
+    push("before"), pop();
+    push("around"); // its end is one too many
+    at(0), fake_hear("cudaProfilerStart_v4000"), push("epoch");
+    at(5 * MS), fake_hear("cudaProfilerStop_v4000");
+    at(10 * MS), push("unseen");
+    at(20 * MS), push("unseen");
+    at(30 * MS), pop(), pop();
+    at(40 * MS), fake_hear("cudaProfilerStart_v4000");
+    at(50 * MS), push("step");
+    at(60 * MS), pop();
+    at(65 * MS), fake_hear("cudaProfilerStop_v4000");
+    at(70 * MS), push("unseen");
+    at(75 * MS), fake_hear("cudaProfilerStart_v4000");
+    at(80 * MS), push("inside");
+    launch(85 * MS, (uint32_t)gettid(), 5);
+    launched(86 * MS, 88 * MS, 5);
+    at(95 * MS), pop();
+    at(96 * MS), pop();
+    at(99 * MS), pop(), pop();
+    fake_hear("cudaProfilerStop_v4000");
+}
+
 // Marks as PyTorch's emit_nvtx makes them: 6,000 calls of one operator with numbers of their own,
 // each around another, and one that tells shapes; more names than there are rows.
 static void operators(void) {
@@ -418,6 +445,8 @@ int main(int argc, char **argv) {
         operators();
     } else if (strcmp(what, "ranges") == 0) {
         ranges();
+    } else if (strcmp(what, "interrupted") == 0) {
+        interrupted();
     } else if (strcmp(what, "mixed") == 0) {
         mixed();
     } else if (strcmp(what, "window") == 0) {

@@ -235,6 +235,23 @@ def test_exports_of_a_store_have_its_profiles():
         assert "profile" not in json.loads(run("export", "1", "--db", other).stdout)
 
 
+def test_a_profile_may_have_any_number_of_sections():
+    """Those of a kind that a later version brings are passed over."""
+    section = struct.pack("<II32sQ", 99, 0, b"7-0", 0)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "many")
+        pathlib.Path(path).write_bytes(pathlib.Path(RECORDED).read_bytes() + 5000 * section)
+        assert run("trace", "--json", path).stdout == run("trace", "--json", RECORDED).stdout
+
+
+def test_processes_beyond_those_that_are_read_are_told():
+    files = ("sh", "-c", 'cd "$PLUMB_PROBE_DIR"; for n in $(seq 1030); do : >$n-0.spool; done')
+    done = run("profile", "--json", "--strict", "--", *files, code=6)
+    found = json.loads(done.stdout)
+    assert found["probes_unread"] == 6 and not found["complete"], found
+    assert found["incomplete_reason"] == "the probe was in 1030 processes: 1024 are told", found
+
+
 def test_a_probe_file_that_cannot_be_read_is_told_again():
     junk = ("sh", "-c", 'echo junk >"$PLUMB_PROBE_DIR/7-0.spool"')
     with tempfile.TemporaryDirectory() as folder:

@@ -167,6 +167,14 @@ def test_ranges_have_the_work_they_launched():
     assert sorted(marks) == ["backward", "epoch", "forward", "step"], marks
 
 
+def test_ranges_that_begin_while_nothing_is_recorded_end_no_others():
+    found, _ = profile("interrupted", "--ranges", "--range", "profiler-api")
+    rows = [(r["depth"], r["name"], r["calls"], r["total_ms"], r["self_device_ms"])
+            for r in found["ranges"]]
+    assert rows == [(0, "epoch", 1, 99, 0), (1, "inside", 1, 15, 2), (1, "step", 1, 10, 0)], rows
+    near(found["outside_ranges_ms"], 0)
+
+
 def test_ranges_by_name():
     found, _ = profile("ranges", "--ranges", "--sort", "self")
     rows = [(o["name"], o["calls"], o["self_cpu_ms"], o["cpu_ms"], o["self_device_ms"],
@@ -411,6 +419,26 @@ def test_host_alone():
     assert found["span_ms"] >= 300
 
 
+def test_threads_without_a_row_are_told():
+    """300 beside the first: there are 256 rows, and each thread is looked at often."""
+    program = """import threading, time
+threading.stack_size(65536)
+end = threading.Event()
+threads = [threading.Thread(target=end.wait) for _ in range(300)]
+for t in threads: t.start()
+time.sleep(.5)
+end.set()"""
+    found, done = profile(None, "--host-only", "--strict", "--sample", "20", code=6,
+                          command=[sys.executable, "-c", program])
+    cpu = found["cpu"]
+    assert len(cpu["threads"]) == 256 and cpu["threads_unseen"] == 45, cpu["threads_unseen"]
+    assert "45 threads of the program have no row" in done.stderr, done.stderr
+    done = subprocess.run([PLUMB, "profile", "--host-only", "--", sys.executable, "-c", program],
+                          env=ENVIRONMENT, check=True, capture_output=True, text=True, timeout=60)
+    assert "45 more threads, for which there was no room" in done.stdout, done.stdout
+    assert profile(None, "--host-only", command=["true"])[0]["cpu"]["threads_unseen"] == 0
+
+
 def test_energy_of_the_processors():
     with tempfile.TemporaryDirectory() as root:
         zone = pathlib.Path(root) / "intel-rapl:0"
@@ -442,6 +470,20 @@ def test_a_signal_reaches_the_program():
         command.send_signal(signal.SIGTERM)
         assert command.wait(timeout=20) == 9
         assert json.load(open(report.name))["exit_code"] == 9
+
+
+def test_the_program_ignores_what_it_would_without_us():
+    """As a shell has it for jobs in the background: Ctrl-C is not for them."""
+    numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTERM)
+    for ignored in ((), (signal.SIGINT, signal.SIGQUIT), (signal.SIGHUP,), (signal.SIGTERM,)):
+        def inherit(ignored=ignored):
+            for number in numbers:
+                signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+        done = subprocess.run([PLUMB, "profile", "--host-only", "--output", "/dev/null", "--",
+                               "grep", "SigIgn", "/proc/self/status"], env=ENVIRONMENT, check=True,
+                              capture_output=True, text=True, timeout=60, preexec_fn=inherit)
+        found = int(done.stdout.split()[1], 16)
+        assert {n for n in numbers if found >> (n - 1) & 1} == set(ignored), (ignored, done.stdout)
 
 
 def test_bad_use():

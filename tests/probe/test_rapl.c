@@ -53,6 +53,40 @@ static void what_was_used_meanwhile(void) {
     plb_free(out);
 }
 
+// Each part behind its package, also where there are more than ten.
+static void zones_are_in_the_order_of_their_numbers(void) {
+    plb_command_result *out = plb_alloc(sizeof *out);
+    put_zone("intel-rapl:2", "package-2", "0");
+    put_zone("intel-rapl:10", "package-10", "0");
+    put_zone("intel-rapl:1:0", "dram", "0");
+    plb_rapl_close(plb_rapl_open(root), out);
+    static const char *const names[] = {"package-0", "dram",      "package-1",
+                                        "dram",      "package-2", "package-10"};
+    CHECK(out->zones == 6);
+    for (int i = 0; i < 6; i++)
+        CHECK_SAY(strcmp(out->zone[i].name, names[i]) == 0, "zone %d is %s, not %s", i,
+                  out->zone[i].name, names[i]);
+    plb_free(out);
+}
+
+static void zones_without_a_row_are_told(void) {
+    plb_command_result *out = plb_alloc(sizeof *out);
+    char name[32];
+    for (int i = 0; i < 20; i++) {
+        snprintf(name, sizeof name, "intel-rapl:%d", i);
+        put_zone(name, name, "0");
+    }
+    plb_rapl_close(plb_rapl_open(root), out);
+    CHECK(out->zones == PLB_COMMAND_ZONES);
+    CHECK(strcmp(out->zone[PLB_COMMAND_ZONES - 1].name, "intel-rapl:13") == 0); // and two parts
+    CHECK_SAY(strstr(out->zone_reason, "of 6 more zones"), "%s", out->zone_reason);
+    for (int i = 0; i < 20; i++) {
+        snprintf(name, sizeof name, "intel-rapl:%d", i);
+        put(name, "energy_uj", "");
+    }
+    plb_free(out);
+}
+
 static void what_cannot_be_read_is_told(void) {
     plb_command_result *out = plb_alloc(sizeof *out);
     plb_rapl_close(plb_rapl_open("/nowhere/at/all"), out);
@@ -60,6 +94,7 @@ static void what_cannot_be_read_is_told(void) {
     put("intel-rapl:0", "energy_uj", "soon");
     put("intel-rapl:1", "max_energy_range_uj", "0");
     put("intel-rapl:0:0", "energy_uj", "");
+    put("intel-rapl:1:0", "energy_uj", "");
     plb_rapl_close(plb_rapl_open(root), out);
     CHECK(out->zones == 0 && strstr(out->zone_reason, "without name, range or energy"));
     plb_free(out);
@@ -69,6 +104,8 @@ static void in_a_folder(void) {
     char command[64];
     CHECK(mkdtemp(root) != NULL);
     what_was_used_meanwhile();
+    zones_are_in_the_order_of_their_numbers();
+    zones_without_a_row_are_told();
     what_cannot_be_read_is_told();
     snprintf(command, sizeof command, "rm -r %s", root);
     CHECK(system(command) == 0);

@@ -96,6 +96,52 @@ static void damage_is_named(void) {
     plb_free(s);
 }
 
+// What is added up over rows, devices or processes, each at a time as large as a number can be.
+static void amounts_that_no_run_has_are_refused(void) {
+    plb_spool *s = filled();
+    plb_spool_device *d = &s->device[3];
+    plb_spool_range *range = &s->range[5];
+    plb_spool_size *copies = &d->copies[PLB_COPY_OUT][1][7];
+    const struct {
+        int64_t *amount;
+        const char *told;
+    } table[] = {{&range->device_ns, "range 5"},
+                 {&range->device_work, "range 5"},
+                 {&only_kernel(s)->graph_calls, "kernel"},
+                 {&copies->calls, "copies of device 3"},
+                 {&copies->total_ns, "copies of device 3"},
+                 {&d->allocations, "allocations of device 3"},
+                 {&d->kernels, "records of device 3"},
+                 {&s->lost[PLB_LOST_TIMES], "lost records 2"},
+                 {&s->recorded_ns, "time of recording"},
+                 {&s->outside_ranges_ns, "time of recording"}};
+    *range = (plb_spool_range){.hash = 1, .parent = -1};
+    CHECK_OK(plb_spool_check(s, sizeof *s, "f"));
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        for (int negative = 0; negative < 2; negative++) {
+            *table[i].amount = negative ? -1 : INT64_MAX;
+            CHECK_FAILS(PLB_EINVAL, table[i].told, plb_spool_check(s, sizeof *s, "f"));
+            *table[i].amount = 0;
+        }
+    copies->bytes = -1;
+    CHECK_FAILS(PLB_EINVAL, "copies", plb_spool_check(s, sizeof *s, "f"));
+    copies->bytes = INT64_MAX; // never added to another one's
+    CHECK_OK(plb_spool_check(s, sizeof *s, "f"));
+    plb_free(s);
+}
+
+// Of 1024 processes what a table has in all can be added up.
+static void tables_that_no_run_has_are_refused(void) {
+    plb_spool *s = filled();
+    const int64_t most = (INT64_C(1) << 50) - 1;
+    for (int i = 0; i < 9; i++) {
+        CHECK_OK(plb_spool_check(s, sizeof *s, "f"));
+        s->range[i] = (plb_spool_range){.hash = 1, .parent = -1, .device_ns = most};
+    }
+    CHECK_FAILS(PLB_EINVAL, "range 8", plb_spool_check(s, sizeof *s, "f"));
+    plb_free(s);
+}
+
 static void a_short_file_is_refused(void) {
     char path[] = "/tmp/plumb-spool-XXXXXX";
     int fd = mkstemp(path);
@@ -240,6 +286,8 @@ static void offsets_are_those_of_the_header(void) {
 static const check_test tests[] = {
     {"what was written is fine", what_was_written_is_fine},
     {"damage is named", damage_is_named},
+    {"amounts that no run has are refused", amounts_that_no_run_has_are_refused},
+    {"tables that no run has are refused", tables_that_no_run_has_are_refused},
     {"a short file is refused", a_short_file_is_refused},
     {"threads name side by side", threads_name_side_by_side},
     {"names become readable", names_become_readable},
