@@ -12,6 +12,7 @@ MNIST network instead.
 import argparse
 import gc
 import json
+import statistics
 import sys
 import time
 
@@ -28,10 +29,6 @@ def settings(dtype, benchmark):
     torch.backends.cudnn.benchmark = benchmark
 
 
-def median(values):
-    return sorted(values)[len(values) // 2]
-
-
 def latency(step, rounds):
     times = []
     for _ in range(rounds):
@@ -41,7 +38,7 @@ def latency(step, rounds):
         after.record()
         torch.cuda.synchronize()
         times.append(before.elapsed_time(after))
-    return median(times)
+    return statistics.median(times)
 
 
 def timed(step, rounds=100, seconds=4.0):

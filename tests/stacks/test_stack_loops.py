@@ -111,9 +111,35 @@ def test_refused_export(folder):
         raise AssertionError("not refused")
 
 
-TESTS = [("regions", test_regions), ("checked", test_checked), ("collector", test_collector),
-         ("cancel", test_cancel), ("overhead", test_overhead),
-         ("refused export", test_refused_export)]
+def test_room_for_exports(folder):
+    """What was used longest ago goes; what another process writes stays, whatever its size."""
+    ages = {"a.onnx": 50, "b.onnx": 40, "c.onnx": 30, "new.onnx": 0, "growing.onnx.7.part": 20,
+            "left.onnx.8.part": 7200}
+    for name, age in ages.items():
+        path = os.path.join(folder, name)
+        with open(path, "wb") as file:
+            file.write(bytes(100))
+        os.utime(path, (time.time() - age, time.time() - age))
+    kept, exports.KEEP_BYTES = exports.KEEP_BYTES, 250
+    real = exports.os.scandir
+
+    def disturbed(where):
+        for entry in real(where):
+            if entry.name == "c.onnx":
+                os.unlink(entry.path)  # by somebody else, just now
+            yield entry
+    exports.os.scandir = disturbed
+    try:
+        exports.make_room(str(folder), os.path.join(folder, "new.onnx"))
+    finally:
+        exports.os.scandir, exports.KEEP_BYTES = real, kept
+    assert sorted(os.listdir(folder)) == ["b.onnx", "growing.onnx.7.part", "new.onnx"], \
+        os.listdir(folder)
+
+
+TESTS = [("room for exports", test_room_for_exports), ("regions", test_regions),
+         ("checked", test_checked), ("collector", test_collector), ("cancel", test_cancel),
+         ("overhead", test_overhead), ("refused export", test_refused_export)]
 
 if __name__ == "__main__":
     sys.exit(harness.run_all(TESTS))

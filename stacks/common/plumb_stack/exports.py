@@ -6,6 +6,7 @@ by the Python that PLUMB_TORCH_PYTHON names, else the worker's own if it has tor
 stack torch-eager beside this one. PLUMB_CACHE names the folder to keep files in. Nothing here is
 timed as the stack's own loading.
 """
+import contextlib
 import errno
 import hashlib
 import importlib.util
@@ -17,11 +18,13 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 from .errors import DiskFull, Refused
 
 EXPORTER = pathlib.Path(__file__).resolve().parents[2] / "torch" / "export.py"
 KEEP_BYTES = 4 << 30  # of exports; the ones used longest ago go first
+PART_SECONDS = 3600   # after which nobody writes an export any more
 
 
 def torch_python():
@@ -145,12 +148,21 @@ def write_onnx(wanted):
             "--output", wanted["path"], *numbers]
 
 
+def may_go(entry):
+    """An export that is whole, or what a killed one left: another may still be written."""
+    return not entry.name.endswith(".part") or time.time() - entry.stat().st_mtime > PART_SECONDS
+
+
 def make_room(folder, newest):
-    """Removes what was used longest ago, and what a killed export left."""
-    files = [entry for entry in os.scandir(folder) if entry.is_file() and entry.path != newest]
-    files.sort(key=lambda entry: entry.stat().st_mtime, reverse=True)
+    """Removes what was used longest ago. Others may do so at the same time."""
+    files = []
+    for entry in os.scandir(folder):
+        with contextlib.suppress(FileNotFoundError):
+            if entry.is_file() and entry.path != newest and may_go(entry):
+                files.append((entry.stat().st_mtime, entry.stat().st_size, entry.path))
     total = os.stat(newest).st_size
-    for entry in files:
-        total += entry.stat().st_size
-        if total > KEEP_BYTES:
-            os.unlink(entry.path)
+    for _, size, path in sorted(files, reverse=True):
+        total += size
+        if total > KEEP_BYTES or path.endswith(".part"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
