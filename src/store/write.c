@@ -127,10 +127,11 @@ static plb_status check_resumable(plb_store *store, int64_t run_id) {
 
 plb_status plb_store_resume_run(plb_store *store, int64_t run_id, const plb_store_new_run *now) {
     static const char sql[] =
-        "UPDATE run SET state = 'running', process = ?, ended_ms = NULL, "
+        "UPDATE run SET state = 'running', process = ?, ended_ms = NULL, fingerprint_end = NULL, "
         "fingerprint = json_set(fingerprint, '$.resumed', "
         "json_insert(ifnull(fingerprint ->> '$.resumed', '[]'), '$[#]', "
-        "json_object('at_ms', ?, 'command', ?, 'git', ?, 'fingerprint', json(?)))) WHERE id = ?";
+        "json_object('at_ms', ?, 'command', ?, 'git', ?, 'fingerprint', json(?), "
+        "'end_before', json(fingerprint_end)))) WHERE id = ?";
     sqlite3_stmt *update;
     char process[PLB_PROCESS_BYTES];
     PLB_TRY(plb_db_begin(store));

@@ -321,6 +321,32 @@ def test_run_of_store(folder, _path):
     assert {r["batch"] for r in grid} >= {"1", "8", "16", "32"}
 
 
+def test_throttled_is_what_happened_during_the_run(folder, _path):
+    """The counter is the control group's: it is far above 0 long before the run, and goes on while
+    an interrupted run waits."""
+    db = folder / "throttled.db"
+    draw = samples.generator()
+
+    def state(count):
+        return {"state": {} if count is None else {"quota_throttled": count}}
+
+    def again(before, now):
+        return {"at_ms": 0, "command": "", "git": None, "fingerprint": state(now),
+                "end_before": state(before)}
+
+    for began, resumed, ended, periods in (
+            (7, [], 7, 0), (0, [], 3, 3), (0, [], None, 0), (None, [], 3, 0),
+            (0, [again(0, 9)], 9, 0), (5, [again(7, 9), again(9, 0)], 1, 3),
+            (5, [again(None, 9)], 9, 0), (0, [{"fingerprint": state(4)}], 4, 0)):
+        content = samples.run_of(draw, [samples.measured(draw, 1e6)])
+        content["run"]["fingerprint"] = {**state(began), "resumed": resumed}
+        content["run"]["fingerprint_end"] = state(ended)
+        text = plumb("report", samples.add(db, folder, content), "--db", db, "--format", "md")
+        said = re.search("THROTTLED.* in ([0-9]+) of", text)
+        assert (int(said[1]) if said else 0) == periods, (began, resumed, ended, said)
+        assert said or "THROTTLED" not in text, text
+
+
 def test_threads_relate_to_the_fewest(folder, _path):
     db = folder / "threads.db"
     draw = samples.generator()

@@ -231,8 +231,10 @@ static void test_resume(void) {
     const plb_store_block block = {.iterations_per_sample = 1, .samples_ns = samples, .count = 2};
     bool done = true;
     CHECK_OK(plb_store_add_block(store, start, &block));
-    CHECK_OK(plb_store_end_run(store, run, "interrupted", NULL));
+    CHECK_OK(plb_store_end_run(store, run, "interrupted", "{\"load\":3}"));
     CHECK_OK(plb_store_resume_run(store, run, &one_run));
+    CHECK(count_of(store, "SELECT count(*) FROM run WHERE fingerprint_end IS NULL "
+                          "AND fingerprint ->> '$.resumed[0].end_before.load' = 3") == 1);
     CHECK(count_of(store, "SELECT count(*) FROM run, json_each(fingerprint, '$.resumed') AS r "
                           "WHERE r.value ->> '$.command' = command AND r.value ->> '$.git' = git "
                           "AND r.value ->> '$.fingerprint.load' = 0.5 "
@@ -244,6 +246,19 @@ static void test_resume(void) {
     CHECK_OK(plb_store_end_measurement(store, again, &(plb_store_outcome){.outcome = "oom"}));
     CHECK_OK(plb_store_add_measurement(store, run, "a1", "{}", &again, &done));
     CHECK(again == measurement && done);
+    place_end(&p, store);
+}
+
+// What is killed leaves no state at its end.
+static void test_resume_after_a_kill(void) {
+    place p;
+    plb_store *store = open_new(&p);
+    int64_t run, measurement;
+    begin(store, "a1", &run, &measurement);
+    CHECK_OK(plb_store_end_run(store, run, "interrupted", NULL));
+    CHECK_OK(plb_store_resume_run(store, run, &one_run));
+    CHECK(count_of(store, "SELECT count(*) FROM run "
+                          "WHERE fingerprint -> '$.resumed[0].end_before' = 'null'") == 1);
     place_end(&p, store);
 }
 
@@ -543,6 +558,7 @@ static const check_test tests[] = {
     {"round_trip", test_round_trip},
     {"refusals", test_refusals},
     {"resume", test_resume},
+    {"resume_after_a_kill", test_resume_after_a_kill},
     {"groups", test_groups},
     {"killed", test_killed},
     {"two_writers", test_two_writers},
