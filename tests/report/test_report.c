@@ -346,8 +346,8 @@ static plb_status write_all(void *context) {
 static void test_document(void) {
     plb_strbuf out = {0};
     CHECK_OK(write_all(&out));
-    CHECK(strstr(out.text, "<figure id=\"a-figure-..\">"));
-    CHECK(strstr(out.text, "<figure id=\"a-figure-..-2\">")); // a name stands for one figure
+    CHECK(strstr(out.text, "<figure id=\"f-a-figure-..\">"));
+    CHECK(strstr(out.text, "<figure id=\"f-a-figure-..-2\">")); // a name stands for one figure
     CHECK(strstr(out.text, "<td class=\"n\" data-v=\"99\">99 B</td>"));
     CHECK(strstr(out.text, "1 of 2"));
     CHECK(fault_every_allocation(write_all, &out) > 10);

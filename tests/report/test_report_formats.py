@@ -104,6 +104,17 @@ def test_markdown_of_strange_texts(folder, _path):
     assert re.search(r"<details><summary>.*&lt;img.* \(20 rows\)</summary>\n", marked), marked
 
 
+def test_names_of_figures_are_none_of_the_page(folder, _path):
+    path, names = folder / "names.json", ["main", "theme", "s1", "h1", "t1", "f-main"]
+    bars = next(f for f in samples.figures() if f["kind"] == "figure" and f["type"] == "bars")
+    path.write_text(json.dumps({"document": "report", "version": 1, "title": "t", "sections": [
+        {"title": "s", "blocks": [{**bars, "name": name} for name in names]},
+        {"title": "other", "blocks": []}]}))
+    plumb("report", path, "-o", folder / "names.html")
+    ids = re.findall(r'\sid="([^"]*)"', (folder / "names.html").read_text(encoding="utf-8"))
+    assert len(ids) == len(set(ids)) and {"main", "theme", "s1", "f-main", "f-t1"} <= set(ids), ids
+
+
 def test_svg(folder, path):
     written = plumb("report", path, "-o", folder / "f.svg").split()
     assert len(written) == 7 and str(folder / "f-surface.svg") in written
