@@ -99,6 +99,16 @@ def test_markdown_of_strange_texts(folder, _path):
     text = plumb("report", path, "--format", "md")
     marked = without_code(text)
     assert live in text and live not in marked, text
+    for begins in ("- ", "+ ", "1. ", "2) ", "---", "    ", "\n\t- "):
+        path.write_text(json.dumps({
+            "document": "report", "version": 1, "title": "t", "subtitle": begins + "x",
+            "summary": [{"text": begins + "x"}], "sections": [{"title": "s", "blocks": [
+                {"kind": "text", "text": begins + "x"}, {"kind": "list", "items": [begins + "x"]},
+                {"kind": "log", "title": begins + "x", "text": ""}]}]}))
+        for line in plumb("report", path, "--format", "md").splitlines():
+            if line.endswith(("x", "x:")):
+                assert not re.match(r"(- )?(?:[-+] |\d+[.)] |--| )", line[2:] if line.startswith(
+                    "- ") else line), (begins, line)
     # A list would take indented code up as a paragraph of its own; a fence at the margin ends it.
     assert re.search(r"- one\n\n``````\na\n<img", text), text
     assert re.search(r"<details><summary>.*&lt;img.* \(20 rows\)</summary>\n", marked), marked
