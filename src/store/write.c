@@ -175,11 +175,31 @@ plb_status plb_store_end_run(plb_store *store, int64_t run_id, const char *state
     return change_one(store, update, "ending a run", run_id);
 }
 
-plb_status plb_store_remove_run(plb_store *store, int64_t run_id) {
+// What runs share goes with the last that has it: a stack that nothing is left of is none of this
+// store.
+static plb_status remove_unused(plb_store *store) {
+    sqlite3_stmt *cases, *machines;
+    PLB_TRY(plb_db_prepare(store,
+                           "DELETE FROM cases WHERE NOT EXISTS "
+                           "(SELECT 1 FROM measurement WHERE case_id = cases.id)",
+                           &cases));
+    PLB_TRY(plb_db_finish(store, cases, "removing cases"));
+    PLB_TRY(plb_db_prepare(store, "DELETE FROM machine WHERE id NOT IN (SELECT machine FROM run)",
+                           &machines));
+    return plb_db_finish(store, machines, "removing machines");
+}
+
+static plb_status remove_run(plb_store *store, int64_t run_id) {
     sqlite3_stmt *remove;
     PLB_TRY(plb_db_prepare(store, "DELETE FROM run WHERE id = ?", &remove));
     sqlite3_bind_int64(remove, 1, run_id);
-    return change_one(store, remove, "removing a run", run_id);
+    PLB_TRY(change_one(store, remove, "removing a run", run_id));
+    return remove_unused(store);
+}
+
+plb_status plb_store_remove_run(plb_store *store, int64_t run_id) {
+    PLB_TRY(plb_store_transaction(store));
+    return plb_store_transaction_end(store, remove_run(store, run_id));
 }
 
 // ---------------------------------------------------------------------------- measurements

@@ -262,6 +262,29 @@ static void test_resume_after_a_kill(void) {
     place_end(&p, store);
 }
 
+// Cases and machines are shared by runs, and go with the last of them.
+static void test_remove(void) {
+    place p;
+    plb_store *store = open_new(&p);
+    const char *const keys = "{\"stack\":\"only\"}";
+    int64_t first, second, measurement, count = 0;
+    bool done;
+    begin(store, "a1", &first, &measurement);
+    CHECK_OK(plb_store_add_measurement(store, first, "b2", keys, &measurement, &done));
+    begin(store, "a1", &second, &measurement);
+    CHECK_OK(plb_store_count_stack(store, "only", &count));
+    CHECK(count == 1);
+    CHECK_OK(plb_store_remove_run(store, first));
+    CHECK_OK(plb_store_count_stack(store, "only", &count));
+    CHECK(count == 0 && count_of(store, "SELECT count(*) FROM cases") == 1);
+    CHECK(count_of(store, "SELECT count(*) FROM machine") == 1);
+    CHECK_FAILS(PLB_EINVAL, "no number 1", plb_store_remove_run(store, first));
+    CHECK_OK(plb_store_remove_run(store, second));
+    CHECK(count_of(store, "SELECT count(*) FROM cases") == 0);
+    CHECK(count_of(store, "SELECT count(*) FROM machine") == 0 && is_whole(store));
+    place_end(&p, store);
+}
+
 static void test_groups(void) {
     place p;
     plb_store *store = open_new(&p);
@@ -559,6 +582,7 @@ static const check_test tests[] = {
     {"refusals", test_refusals},
     {"resume", test_resume},
     {"resume_after_a_kill", test_resume_after_a_kill},
+    {"remove", test_remove},
     {"groups", test_groups},
     {"killed", test_killed},
     {"two_writers", test_two_writers},
