@@ -352,7 +352,7 @@ static plb_status insert_block(plb_store *store, int64_t start_id, const plb_sto
     sqlite3_bind_int64(insert, 6, block->iterations_per_sample);
     sqlite3_bind_int64(insert, 7, block->marks);
     sqlite3_bind_int64(insert, 8, (int64_t)block->count);
-    sqlite3_bind_blob64(insert, 9, bytes, size_bytes, SQLITE_STATIC);
+    PLB_TRY(plb_db_blob(store, insert, 9, bytes, size_bytes, "adding samples"));
     return plb_db_finish(store, insert, "adding samples");
 }
 

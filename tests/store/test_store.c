@@ -16,6 +16,7 @@
 #include "draws.h"
 #include "faults.h"
 #include "store/db.h"
+#include "store/profile.h"
 #include "store/read.h"
 #include "store/samples.h"
 #include "store/write.h"
@@ -282,6 +283,22 @@ static void test_remove(void) {
     CHECK_OK(plb_store_remove_run(store, second));
     CHECK(count_of(store, "SELECT count(*) FROM cases") == 0);
     CHECK(count_of(store, "SELECT count(*) FROM machine") == 0 && is_whole(store));
+    place_end(&p, store);
+}
+
+static void test_too_long(void) {
+    enum { LONGEST = 1000 };
+    static const char kept[2 * LONGEST];
+    place p;
+    plb_store *store = open_new(&p);
+    int64_t run, measurement;
+    begin(store, "a1", &run, &measurement);
+    sqlite3_limit(store->db, SQLITE_LIMIT_LENGTH, LONGEST);
+    CHECK_FAILS(PLB_EINVAL, "adding a profile: expected at most 1000 bytes, found 1001",
+                plb_store_put_profile(store, run, "{}", kept, LONGEST + 1));
+    CHECK_FAILS(PLB_EINVAL, "adding a profile: string or blob too big", // with what is beside it
+                plb_store_put_profile(store, run, "{}", kept, LONGEST));
+    CHECK_OK(plb_store_put_profile(store, run, "{}", kept, LONGEST / 2));
     place_end(&p, store);
 }
 
@@ -583,6 +600,7 @@ static const check_test tests[] = {
     {"resume", test_resume},
     {"resume_after_a_kill", test_resume_after_a_kill},
     {"remove", test_remove},
+    {"too_long", test_too_long},
     {"groups", test_groups},
     {"killed", test_killed},
     {"two_writers", test_two_writers},
