@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from stacks import Place, check, finish, judged  # noqa: E402
+from stacks import PLUMB, Place, check, finish, judged  # noqa: E402
 
 WAYS = {
     "crash": ("crash", "signal 11"),
@@ -259,6 +259,24 @@ def test_dots_in_a_name():
           f"a dot in a name: {status} {settings} {err[-300:]}")
 
 
+def test_reasons_steer_no_terminal():
+    place = Place()
+    place.add_script("broken_stack.py", "steers")
+    out, err = place.start("bench", "mnist_cnn", "--stack", "steers", *COMMON).communicate(
+        timeout=600)
+    for text in (out, err):
+        check("refused: a" in text and not set("\x1b\x7f\x9b") & set(text), f"steers: {text!r}")
+    ours, terminal = os.openpty()
+    subprocess.run([PLUMB, "bench", "mnist_cnn", "--stack", "plumb-plan", "--set",
+                    "plumb-plan.odd=a\x9b2Jc", *COMMON], env=place.environment, timeout=600,
+                   stdout=subprocess.DEVNULL, stderr=terminal, check=False)
+    os.close(terminal)
+    text = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    check("odd=a" in text and "start ..." in text and "\x9b" not in text,
+          f"progress: {text!r}")
+
+
 def test_floor():
     """The lowest level of ours is what the others are compared with, wherever it stands."""
     place = Place()
@@ -327,6 +345,7 @@ def main():
     test_refused_by_capability()
     test_json()
     test_dots_in_a_name()
+    test_reasons_steer_no_terminal()
     test_floor()
     test_busy()
     test_ways()
