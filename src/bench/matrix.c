@@ -192,10 +192,6 @@ static plb_status add_cases(plb_bench *b, plb_group *group, int first, int count
 // One digit a flag, counted like a number: the last flag runs fastest.
 enum { MODEL, TASK, DEVICE, BATCH, SIZE, DTYPE, MATH, AUTOCAST, REGION, THREADS, AXES };
 
-typedef struct axis {
-    plb_words words;
-} axis;
-
 static void set_axis(plb_words *out, const plb_words *asked, const char *fallback) {
     *out = *asked;
     if (!out->count) out->word[0] = fallback, out->count = 1;
@@ -216,10 +212,10 @@ static plb_status remember_dims(plb_case *c, const char *dims) {
     return PLB_OK;
 }
 
-static plb_status fill_group(plb_bench *b, const axis *axes, const int *digit, plb_group *g) {
+static plb_status fill_group(plb_bench *b, const plb_words *axes, const int *digit, plb_group *g) {
     const char *word[AXES];
     plb_case *c = &g->c;
-    for (int i = 0; i < AXES; i++) word[i] = axes[i].words.word[digit[i]];
+    for (int i = 0; i < AXES; i++) word[i] = axes[i].word[digit[i]];
     *g = (plb_group){0};
     plb_case_init(c);
     PLB_TRY(plb_bench_start_reference(b));
@@ -253,15 +249,15 @@ static plb_status fill_group(plb_bench *b, const axis *axes, const int *digit, p
     return PLB_OK;
 }
 
-static bool count_up(const axis *axes, int *digit) {
+static bool count_up(const plb_words *axes, int *digit) {
     for (int i = AXES - 1; i >= 0; i--) {
-        if (++digit[i] < axes[i].words.count) return true;
+        if (++digit[i] < axes[i].count) return true;
         digit[i] = 0;
     }
     return false;
 }
 
-static plb_status add_group(plb_bench *b, const axis *axes, const int *digit, int first,
+static plb_status add_group(plb_bench *b, const plb_words *axes, const int *digit, int first,
                             int count) {
     PLB_TRY(grow(&b->groups, &b->group_capacity, b->group_count + 1, sizeof *b->groups));
     plb_group *group = &b->groups[b->group_count];
@@ -272,7 +268,7 @@ static plb_status add_group(plb_bench *b, const axis *axes, const int *digit, in
 }
 
 // All stacks in one group; where batches are to be found, each in its own, as they may differ.
-static plb_status add_table(plb_bench *b, const axis *axes, const int *digit) {
+static plb_status add_table(plb_bench *b, const plb_words *axes, const int *digit) {
     int n = stack_count(b), each = finds_batches(&b->options) ? 1 : n;
     for (int i = 0; i < n; i += each) PLB_TRY(add_group(b, axes, digit, i, each));
     b->table_count++;
@@ -281,7 +277,7 @@ static plb_status add_table(plb_bench *b, const axis *axes, const int *digit) {
 
 plb_status plb_matrix_expand(plb_bench *b) {
     const plb_bench_options *o = &b->options;
-    axis axes[AXES];
+    plb_words axes[AXES];
     int digit[AXES] = {0};
     PLB_TRY(check_options(o));
     PLB_TRY(check_setting_stacks(b));
@@ -292,18 +288,18 @@ plb_status plb_matrix_expand(plb_bench *b) {
         for (int k = 0; k < i; k++)
             if (strcmp(o->models[k], o->models[i]) == 0)
                 return plb_fail(PLB_EINVAL, "the model %s is there twice", o->models[i]);
-        axes[MODEL].words.word[i] = o->models[i];
+        axes[MODEL].word[i] = o->models[i];
     }
-    axes[MODEL].words.count = o->model_count;
-    set_axis(&axes[TASK].words, &o->tasks, "infer");
-    set_axis(&axes[DEVICE].words, &o->devices, "cpu");
-    set_axis(&axes[BATCH].words, &o->batches, "0");
-    set_axis(&axes[SIZE].words, &o->sizes, "0");
-    set_axis(&axes[DTYPE].words, &o->dtypes, "f32");
-    set_axis(&axes[MATH].words, &o->maths, "f32");
-    set_axis(&axes[AUTOCAST].words, &o->autocasts, "none");
-    set_axis(&axes[REGION].words, &o->regions, "latency");
-    set_axis(&axes[THREADS].words, &o->threads, "0");
+    axes[MODEL].count = o->model_count;
+    set_axis(&axes[TASK], &o->tasks, "infer");
+    set_axis(&axes[DEVICE], &o->devices, "cpu");
+    set_axis(&axes[BATCH], &o->batches, "0");
+    set_axis(&axes[SIZE], &o->sizes, "0");
+    set_axis(&axes[DTYPE], &o->dtypes, "f32");
+    set_axis(&axes[MATH], &o->maths, "f32");
+    set_axis(&axes[AUTOCAST], &o->autocasts, "none");
+    set_axis(&axes[REGION], &o->regions, "latency");
+    set_axis(&axes[THREADS], &o->threads, "0");
     do {
         PLB_TRY(add_table(b, axes, digit));
     } while (count_up(axes, digit));
