@@ -120,9 +120,14 @@ static plb_status apply_setting(const plb_stacks *stacks, plb_case *c, const cha
     if (!*dot || !equals || equals < dot + 2 || dot == word) {
         return plb_fail(PLB_EINVAL, "--set %s: expected STACK.key=value", word);
     }
+    char key[sizeof c->settings[0].key];
+    const size_t length = (size_t)(equals - dot - 1);
+    if (length >= sizeof key) { // cut off it would be another key
+        return plb_fail(PLB_EINVAL, "--set %s: expected a key of at most %zu bytes, found %zu",
+                        word, sizeof key - 1, length);
+    }
     if (n != strlen(c->stack) || strncmp(word, c->stack, n) != 0) return PLB_OK;
-    char key[48];
-    snprintf(key, sizeof key, "%.*s", (int)(equals - dot - 1), dot + 1);
+    snprintf(key, sizeof key, "%.*s", (int)length, dot + 1);
     return plb_case_set(c, key, equals + 1);
 }
 
@@ -197,12 +202,23 @@ static void set_axis(plb_words *out, const plb_words *asked, const char *fallbac
     if (!out->count) out->word[0] = fallback, out->count = 1;
 }
 
+// Of "NAME=N" at `at`, n bytes long with a name of `key`; cut off it would be another one.
+static plb_status check_dim(const char *at, size_t key, size_t n, size_t most_name,
+                            size_t most_value) {
+    const size_t value = n - key - 1;
+    if (key <= most_name && value <= most_value) return PLB_OK;
+    return plb_fail(PLB_EINVAL, "--dim %.*s: expected a %s of at most %zu bytes, found %zu", (int)n,
+                    at, key > most_name ? "name" : "number",
+                    key > most_name ? most_name : most_value, key > most_name ? key : value);
+}
+
 // "batch=8,length=128" as settings "dim.batch", "dim.length": part of the case.
 static plb_status remember_dims(plb_case *c, const char *dims) {
     for (const char *at = dims ? dims : ""; *at;) {
         size_t n = strcspn(at, ","), key = strcspn(at, "=");
-        char name[48], value[80];
+        char name[sizeof c->settings[0].key], value[sizeof c->settings[0].value];
         if (key < n) {
+            PLB_TRY(check_dim(at, key, n, sizeof name - sizeof "dim.", sizeof value - 1));
             snprintf(name, sizeof name, "dim.%.*s", (int)key, at);
             snprintf(value, sizeof value, "%.*s", (int)(n - key - 1), at + key + 1);
             PLB_TRY(plb_case_set(c, name, value));

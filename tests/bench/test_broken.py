@@ -244,6 +244,9 @@ def test_refused_by_capability():
         check(status == 2 and err.count("\n") <= 2, f"{words}: {status} {err}")
     check(place.run("bench", "mnist_cnn", "--device", "cuda,cuda:0")[2].endswith(
         "--device: cuda and cuda:0 are the same device\n"), "one device by two names")
+    status, _, err = place.run("bench", "mnist_cnn", "--set", f"plumb-plan.{'k' * 48}=1")
+    check(status == 2 and err.endswith("=1: expected a key of at most 47 bytes, found 48\n"),
+          f"a long key: {status} {err}")
     status, _, err = place.run("bench", "resnet81")
     check(status == 2 and "resnet18" in err, f"unknown model: {err}")
 
