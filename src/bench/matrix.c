@@ -77,6 +77,17 @@ static plb_status check_devices(const plb_words *devices) {
     return PLB_OK;
 }
 
+static plb_status check_models(const plb_bench_options *o) {
+    if (o->model_count < 1 || o->model_count > PLB_BENCH_MAX_WORDS)
+        return plb_fail(PLB_EINVAL, "expected 1 to %d models", PLB_BENCH_MAX_WORDS);
+    for (int i = 0; i < o->model_count; i++) {
+        for (int k = 0; k < i; k++)
+            if (strcmp(o->models[k], o->models[i]) == 0)
+                return plb_fail(PLB_EINVAL, "the model %s is there twice", o->models[i]);
+    }
+    return PLB_OK;
+}
+
 static plb_status check_options(const plb_bench_options *o) {
     CHECK_WORDS("task", &o->tasks, "infer", "train");
     CHECK_WORDS("dtype", &o->dtypes, "f32", "bf16", "f16");
@@ -86,7 +97,8 @@ static plb_status check_options(const plb_bench_options *o) {
     PLB_TRY(check_devices(&o->devices));
     PLB_TRY(check_batches(o));
     PLB_TRY(check_numbers("size", &o->sizes, 1));
-    return check_numbers("threads", &o->threads, 1);
+    PLB_TRY(check_numbers("threads", &o->threads, 1));
+    return check_models(o);
 }
 
 // ---------------------------------------------------------------------------- cases
@@ -193,6 +205,14 @@ static plb_status add_cases(plb_bench *b, plb_group *group, int first, int count
     return PLB_OK;
 }
 
+plb_status plb_matrix_check(const plb_bench *b) {
+    const plb_stack *stack;
+    PLB_TRY(check_options(&b->options));
+    PLB_TRY(check_setting_stacks(b));
+    for (int i = 0; i < stack_count(b); i++) PLB_TRY(stack_at(b, i, &stack));
+    return PLB_OK;
+}
+
 // ---------------------------------------------------------------------------- expansion
 // One digit a flag, counted like a number: the last flag runs fastest.
 enum { MODEL, TASK, DEVICE, BATCH, SIZE, DTYPE, MATH, AUTOCAST, REGION, THREADS, AXES };
@@ -295,17 +315,7 @@ plb_status plb_matrix_expand(plb_bench *b) {
     const plb_bench_options *o = &b->options;
     plb_words axes[AXES];
     int digit[AXES] = {0};
-    PLB_TRY(check_options(o));
-    PLB_TRY(check_setting_stacks(b));
-    if (o->model_count < 1 || o->model_count > PLB_BENCH_MAX_WORDS) {
-        return plb_fail(PLB_EINVAL, "expected 1 to %d models", PLB_BENCH_MAX_WORDS);
-    }
-    for (int i = 0; i < o->model_count; i++) {
-        for (int k = 0; k < i; k++)
-            if (strcmp(o->models[k], o->models[i]) == 0)
-                return plb_fail(PLB_EINVAL, "the model %s is there twice", o->models[i]);
-        axes[MODEL].word[i] = o->models[i];
-    }
+    for (int i = 0; i < o->model_count; i++) axes[MODEL].word[i] = o->models[i];
     axes[MODEL].count = o->model_count;
     set_axis(&axes[TASK], &o->tasks, "infer");
     set_axis(&axes[DEVICE], &o->devices, "cpu");

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -280,6 +281,32 @@ def test_reasons_steer_no_terminal():
           f"progress: {text!r}")
 
 
+def test_waits_before_it_starts_anything():
+    """Where another plumb measures, neither a reference nor a stack runs beside it; what is wrong
+    at sight is told at once."""
+    place = Place()
+    with socket.socket(socket.AF_UNIX) as lock:
+        def locked():
+            try:
+                lock.bind("\0plumb-measures")
+            except OSError:
+                pass
+            return bool(lock.getsockname())
+
+        check(wait_for(locked, 300), "somebody else measures all the time")
+        for words in (("--region", "latecy"), ("--stack", "plumb-plam"), ("--set", "no-stack.a=b")):
+            status, _, err = place.run("bench", "mnist_cnn", *words)
+            check(status == 2 and err.count("\n") == 1, f"wrong at sight: {status} {err}")
+        process = place.start("bench", "mnist_cnn", "--stack", "plumb-plan", *COMMON[:-1])
+        said = process.stderr.readline()
+        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
+            children = file.read()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        check("another plumb measures" in said and not children, f"{said} {children}")
+        check(process.returncode == 130, f"interrupted while it waits: {process.returncode}")
+
+
 def test_floor():
     """The lowest level of ours is what the others are compared with, wherever it stands."""
     place = Place()
@@ -349,6 +376,7 @@ def main():
     test_json()
     test_dots_in_a_name()
     test_reasons_steer_no_terminal()
+    test_waits_before_it_starts_anything()
     test_floor()
     test_busy()
     test_ways()
