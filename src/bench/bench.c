@@ -68,9 +68,7 @@ plb_status plb_bench_new(const plb_bench_options *options, plb_bench **out) {
     PLB_TRY_OUT(plb_stacks_find(b->arena, options->plumb, &b->stacks));
     b->hello = plb_alloc_array(b->stacks.count + 1, sizeof *b->hello);
     if (!b->hello) PLB_TRY_OUT(plb_fail(PLB_ENOMEM, "out of memory for a bench"));
-    PLB_TRY_OUT(plb_matrix_expand(b));
-    PLB_TRY_OUT(plb_bench_learn(b));
-    plb_clock_measure(&b->clock);
+    PLB_TRY_OUT(plb_matrix_check(b));
 out:
     if (status) {
         plb_bench_free(b);
@@ -78,6 +76,13 @@ out:
         *out = b;
     }
     return status;
+}
+
+plb_status plb_bench_plan(plb_bench *b) {
+    PLB_TRY(plb_matrix_expand(b));
+    PLB_TRY(plb_bench_learn(b));
+    plb_clock_measure(&b->clock);
+    return PLB_OK;
 }
 
 static void free_group(plb_group *g) {

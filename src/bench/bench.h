@@ -98,9 +98,12 @@ struct plb_bench_case {
 
 typedef struct plb_bench plb_bench;
 
-// Checks all words (PLB_EINVAL with the nearest), finds stacks, asks the reference about models.
+// Checks all words (PLB_EINVAL with the nearest) and finds stacks; starts nothing.
 PLB_API PLB_MUST_USE plb_status plb_bench_new(const plb_bench_options *options, plb_bench **out);
 PLB_API void plb_bench_free(plb_bench *bench);
+// Asks the reference about the models, makes the cases, and measures the clock: no other plumb
+// should be measuring meanwhile. PLB_EINVAL: a model or a size that there is none of.
+PLB_API PLB_MUST_USE plb_status plb_bench_plan(plb_bench *bench);
 // Runs what is not done. PLB_ECANCELLED: interrupted, cases so far are stored. PLB_EFULL and the
 // like: the store cannot take any more.
 PLB_API PLB_MUST_USE plb_status plb_bench_run(plb_bench *bench);

@@ -77,6 +77,17 @@ static plb_status check_devices(const plb_words *devices) {
     return PLB_OK;
 }
 
+static plb_status check_models(const plb_bench_options *o) {
+    if (o->model_count < 1 || o->model_count > PLB_BENCH_MAX_WORDS)
+        return plb_fail(PLB_EINVAL, "expected 1 to %d models", PLB_BENCH_MAX_WORDS);
+    for (int i = 0; i < o->model_count; i++) {
+        for (int k = 0; k < i; k++)
+            if (strcmp(o->models[k], o->models[i]) == 0)
+                return plb_fail(PLB_EINVAL, "the model %s is there twice", o->models[i]);
+    }
+    return PLB_OK;
+}
+
 static plb_status check_options(const plb_bench_options *o) {
     CHECK_WORDS("task", &o->tasks, "infer", "train");
     CHECK_WORDS("dtype", &o->dtypes, "f32", "bf16", "f16");
@@ -86,7 +97,8 @@ static plb_status check_options(const plb_bench_options *o) {
     PLB_TRY(check_devices(&o->devices));
     PLB_TRY(check_batches(o));
     PLB_TRY(check_numbers("size", &o->sizes, 1));
-    return check_numbers("threads", &o->threads, 1);
+    PLB_TRY(check_numbers("threads", &o->threads, 1));
+    return check_models(o);
 }
 
 // ---------------------------------------------------------------------------- cases
@@ -120,9 +132,14 @@ static plb_status apply_setting(const plb_stacks *stacks, plb_case *c, const cha
     if (!*dot || !equals || equals < dot + 2 || dot == word) {
         return plb_fail(PLB_EINVAL, "--set %s: expected STACK.key=value", word);
     }
+    char key[sizeof c->settings[0].key];
+    const size_t length = (size_t)(equals - dot - 1);
+    if (length >= sizeof key) { // cut off it would be another key
+        return plb_fail(PLB_EINVAL, "--set %s: expected a key of at most %zu bytes, found %zu",
+                        word, sizeof key - 1, length);
+    }
     if (n != strlen(c->stack) || strncmp(word, c->stack, n) != 0) return PLB_OK;
-    char key[48];
-    snprintf(key, sizeof key, "%.*s", (int)(equals - dot - 1), dot + 1);
+    snprintf(key, sizeof key, "%.*s", (int)length, dot + 1);
     return plb_case_set(c, key, equals + 1);
 }
 
@@ -188,25 +205,40 @@ static plb_status add_cases(plb_bench *b, plb_group *group, int first, int count
     return PLB_OK;
 }
 
+plb_status plb_matrix_check(const plb_bench *b) {
+    const plb_stack *stack;
+    PLB_TRY(check_options(&b->options));
+    PLB_TRY(check_setting_stacks(b));
+    for (int i = 0; i < stack_count(b); i++) PLB_TRY(stack_at(b, i, &stack));
+    return PLB_OK;
+}
+
 // ---------------------------------------------------------------------------- expansion
 // One digit a flag, counted like a number: the last flag runs fastest.
 enum { MODEL, TASK, DEVICE, BATCH, SIZE, DTYPE, MATH, AUTOCAST, REGION, THREADS, AXES };
-
-typedef struct axis {
-    plb_words words;
-} axis;
 
 static void set_axis(plb_words *out, const plb_words *asked, const char *fallback) {
     *out = *asked;
     if (!out->count) out->word[0] = fallback, out->count = 1;
 }
 
+// Of "NAME=N" at `at`, n bytes long with a name of `key`; cut off it would be another one.
+static plb_status check_dim(const char *at, size_t key, size_t n, size_t most_name,
+                            size_t most_value) {
+    const size_t value = n - key - 1;
+    if (key <= most_name && value <= most_value) return PLB_OK;
+    return plb_fail(PLB_EINVAL, "--dim %.*s: expected a %s of at most %zu bytes, found %zu", (int)n,
+                    at, key > most_name ? "name" : "number",
+                    key > most_name ? most_name : most_value, key > most_name ? key : value);
+}
+
 // "batch=8,length=128" as settings "dim.batch", "dim.length": part of the case.
 static plb_status remember_dims(plb_case *c, const char *dims) {
     for (const char *at = dims ? dims : ""; *at;) {
         size_t n = strcspn(at, ","), key = strcspn(at, "=");
-        char name[48], value[80];
+        char name[sizeof c->settings[0].key], value[sizeof c->settings[0].value];
         if (key < n) {
+            PLB_TRY(check_dim(at, key, n, sizeof name - sizeof "dim.", sizeof value - 1));
             snprintf(name, sizeof name, "dim.%.*s", (int)key, at);
             snprintf(value, sizeof value, "%.*s", (int)(n - key - 1), at + key + 1);
             PLB_TRY(plb_case_set(c, name, value));
@@ -216,10 +248,10 @@ static plb_status remember_dims(plb_case *c, const char *dims) {
     return PLB_OK;
 }
 
-static plb_status fill_group(plb_bench *b, const axis *axes, const int *digit, plb_group *g) {
+static plb_status fill_group(plb_bench *b, const plb_words *axes, const int *digit, plb_group *g) {
     const char *word[AXES];
     plb_case *c = &g->c;
-    for (int i = 0; i < AXES; i++) word[i] = axes[i].words.word[digit[i]];
+    for (int i = 0; i < AXES; i++) word[i] = axes[i].word[digit[i]];
     *g = (plb_group){0};
     plb_case_init(c);
     PLB_TRY(plb_bench_start_reference(b));
@@ -253,15 +285,15 @@ static plb_status fill_group(plb_bench *b, const axis *axes, const int *digit, p
     return PLB_OK;
 }
 
-static bool count_up(const axis *axes, int *digit) {
+static bool count_up(const plb_words *axes, int *digit) {
     for (int i = AXES - 1; i >= 0; i--) {
-        if (++digit[i] < axes[i].words.count) return true;
+        if (++digit[i] < axes[i].count) return true;
         digit[i] = 0;
     }
     return false;
 }
 
-static plb_status add_group(plb_bench *b, const axis *axes, const int *digit, int first,
+static plb_status add_group(plb_bench *b, const plb_words *axes, const int *digit, int first,
                             int count) {
     PLB_TRY(grow(&b->groups, &b->group_capacity, b->group_count + 1, sizeof *b->groups));
     plb_group *group = &b->groups[b->group_count];
@@ -272,7 +304,7 @@ static plb_status add_group(plb_bench *b, const axis *axes, const int *digit, in
 }
 
 // All stacks in one group; where batches are to be found, each in its own, as they may differ.
-static plb_status add_table(plb_bench *b, const axis *axes, const int *digit) {
+static plb_status add_table(plb_bench *b, const plb_words *axes, const int *digit) {
     int n = stack_count(b), each = finds_batches(&b->options) ? 1 : n;
     for (int i = 0; i < n; i += each) PLB_TRY(add_group(b, axes, digit, i, each));
     b->table_count++;
@@ -281,29 +313,19 @@ static plb_status add_table(plb_bench *b, const axis *axes, const int *digit) {
 
 plb_status plb_matrix_expand(plb_bench *b) {
     const plb_bench_options *o = &b->options;
-    axis axes[AXES];
+    plb_words axes[AXES];
     int digit[AXES] = {0};
-    PLB_TRY(check_options(o));
-    PLB_TRY(check_setting_stacks(b));
-    if (o->model_count < 1 || o->model_count > PLB_BENCH_MAX_WORDS) {
-        return plb_fail(PLB_EINVAL, "expected 1 to %d models", PLB_BENCH_MAX_WORDS);
-    }
-    for (int i = 0; i < o->model_count; i++) {
-        for (int k = 0; k < i; k++)
-            if (strcmp(o->models[k], o->models[i]) == 0)
-                return plb_fail(PLB_EINVAL, "the model %s is there twice", o->models[i]);
-        axes[MODEL].words.word[i] = o->models[i];
-    }
-    axes[MODEL].words.count = o->model_count;
-    set_axis(&axes[TASK].words, &o->tasks, "infer");
-    set_axis(&axes[DEVICE].words, &o->devices, "cpu");
-    set_axis(&axes[BATCH].words, &o->batches, "0");
-    set_axis(&axes[SIZE].words, &o->sizes, "0");
-    set_axis(&axes[DTYPE].words, &o->dtypes, "f32");
-    set_axis(&axes[MATH].words, &o->maths, "f32");
-    set_axis(&axes[AUTOCAST].words, &o->autocasts, "none");
-    set_axis(&axes[REGION].words, &o->regions, "latency");
-    set_axis(&axes[THREADS].words, &o->threads, "0");
+    for (int i = 0; i < o->model_count; i++) axes[MODEL].word[i] = o->models[i];
+    axes[MODEL].count = o->model_count;
+    set_axis(&axes[TASK], &o->tasks, "infer");
+    set_axis(&axes[DEVICE], &o->devices, "cpu");
+    set_axis(&axes[BATCH], &o->batches, "0");
+    set_axis(&axes[SIZE], &o->sizes, "0");
+    set_axis(&axes[DTYPE], &o->dtypes, "f32");
+    set_axis(&axes[MATH], &o->maths, "f32");
+    set_axis(&axes[AUTOCAST], &o->autocasts, "none");
+    set_axis(&axes[REGION], &o->regions, "latency");
+    set_axis(&axes[THREADS], &o->threads, "0");
     do {
         PLB_TRY(add_table(b, axes, digit));
     } while (count_up(axes, digit));

@@ -49,6 +49,8 @@ struct plb_bench {
     uint64_t chance; // state of the choice of checked iterations
 };
 
+// What can be known without the reference of what the user asked for. PLB_EINVAL.
+PLB_MUST_USE plb_status plb_matrix_check(const plb_bench *bench);
 PLB_MUST_USE plb_status plb_matrix_expand(plb_bench *bench);
 // Starts plumb-ref unless it runs; a failure of it is one of ours.
 PLB_MUST_USE plb_status plb_bench_start_reference(plb_bench *bench);

@@ -219,6 +219,15 @@ plb_status plb_summary_of_row(plb_store *store, const plb_measurement_row *row, 
     return PLB_OK;
 }
 
+plb_status plb_summary_to_show(plb_store *store, const plb_measurement_row *row, plb_arena *arena,
+                               plb_summary *out) {
+    PLB_TRY(plb_summary_of_row(store, row, arena, out));
+    if (row->outcome && strcmp(row->outcome, "ok") == 0) return PLB_OK;
+    out->median_ns = out->low_ns = out->high_ns = NAN;
+    out->min_ns = out->p05_ns = out->p95_ns = NAN;
+    return PLB_OK;
+}
+
 plb_status plb_summary_load(plb_store *store, int64_t measurement_id, plb_arena *arena,
                             plb_summary *out) {
     plb_measurement_row *row;

@@ -42,6 +42,11 @@ PLB_API PLB_MUST_USE plb_status plb_summary_load(plb_store *store, int64_t measu
 // The same for a row that was read with .algorithm = PLB_SUMMARY_ALGORITHM.
 PLB_API PLB_MUST_USE plb_status plb_summary_of_row(plb_store *store, const plb_measurement_row *row,
                                                    plb_arena *arena, plb_summary *out);
+// The same for tables of times: what is wrong, broke or is under way took no time, so unless the
+// row's outcome is "ok" the median, its interval and the quantiles are NaN. The rest stays.
+PLB_API PLB_MUST_USE plb_status plb_summary_to_show(plb_store *store,
+                                                    const plb_measurement_row *row,
+                                                    plb_arena *arena, plb_summary *out);
 
 enum { PLB_SUMMARY_ALGORITHM = 1 }; // a new number makes cached summaries stale
 

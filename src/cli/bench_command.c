@@ -48,7 +48,9 @@ static plb_status open_session(const plb_bench_flags *f, const plb_profile_flags
         PLB_TRY(plb_bench_probing_new(show, call, &s->probing));
         s->options.probe = plb_bench_probing_probe(s->probing);
     }
-    return plb_bench_new(&s->options, &s->bench);
+    PLB_TRY(plb_bench_new(&s->options, &s->bench)); // what is wrong at sight waits for nobody
+    if (!verify && !f->no_lock) PLB_TRY(plb_measure_lock());
+    return plb_bench_plan(s->bench);
 }
 
 static void tell_how_to_go_on(const session *s) {
@@ -84,7 +86,6 @@ plb_status plb_bench_command(plb_call *call, bool verify) {
     plb_status status;
     if (f->plot && call->json) return plb_fail(PLB_EINVAL, "--plot prints no JSON");
     PLB_TRY_OUT(open_session(f, NULL, verify, f->profile, call, &s));
-    if (!verify && !f->no_lock) PLB_TRY_OUT(plb_measure_lock());
     plb_bench_print_plan(s.bench, &s.options);
     status = plb_bench_run(s.bench);
     plb_bench_clear_shown();

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "base/core/clock.h"
 #include "cli/bench_probe.h"
 #include "cli/units.h"
+#include "report/escape.h"
 
 // ---------------------------------------------------------------------------- while it runs
 static bool line_shown;
@@ -63,6 +65,20 @@ static void tell_outcome(const plb_bench_case *c, char *out, size_t size) {
     }
 }
 
+// In place of the line that was shown last. A title has words of others, too: names, settings.
+static PLB_PRINTF(1) void say_over(const char *format, ...) {
+    plb_strbuf text = {0}, line = {0};
+    va_list args;
+    va_start(args, format);
+    plb_strbuf_vprintf(&text, format, args);
+    va_end(args);
+    plb_escape_terminal(&line, text.text ? text.text : "");
+    if (!text.failed && !line.failed) fprintf(stderr, "\r\033[K%s", line.text ? line.text : "");
+    fflush(stderr);
+    plb_strbuf_free(&text);
+    plb_strbuf_free(&line);
+}
+
 void plb_bench_show(void *context, const plb_bench_event *e) {
     (void)context;
     static int terminal = -1;
@@ -75,14 +91,13 @@ void plb_bench_show(void *context, const plb_bench_event *e) {
     if (e->kind == PLB_BENCH_DONE) {
         plb_bench_clear_shown();
         tell_outcome(e->c, outcome, sizeof outcome);
-        fprintf(stderr, "[%d/%d%s] %s  %s\n", e->done, e->total, left, title, outcome);
+        plb_cli_say("[%d/%d%s] %s  %s", e->done, e->total, left, title, outcome);
         return;
     }
     if (!terminal || plb_now_ns() - shown_ns < 50000000) return;
     shown_ns = plb_now_ns();
     line_shown = true;
-    fprintf(stderr, "\r\033[K[%d/%d%s] %.60s  %s ...", e->done, e->total, left, title, e->text);
-    fflush(stderr);
+    say_over("[%d/%d%s] %.60s  %s ...", e->done, e->total, left, title, e->text);
 }
 
 // ---------------------------------------------------------------------------- plan
@@ -246,8 +261,8 @@ static void print_time_row(const plb_bench *b, const plb_bench_case *c, const ch
 }
 
 static void list_checked(const plb_proof *p, char *out, size_t size) {
-    static const char *const names[PLB_RESULT_KINDS] = {"output",  "loss",    "gradients",
-                                                        "weights", "buffers", "layers"};
+    static const char *const names[PLB_RESULT_KINDS] = {
+        "output", "loss", "gradients", "weights", "running statistics", "layers"};
     int n = 0;
     out[0] = '\0';
     for (int i = 0; i < PLB_RESULT_KINDS && (size_t)n < size; i++) {

@@ -66,7 +66,7 @@ static plb_status load(plb_store *store, const plb_run_row *run, plb_arena *aren
     for (size_t i = 0; i < out->count; i++) {
         out->lines[i].row = &rows[i];
         PLB_TRY(plb_case_parse(rows[i].keys, &out->lines[i].keys));
-        PLB_TRY(plb_summary_of_row(store, &rows[i], arena, &out->lines[i].summary));
+        PLB_TRY(plb_summary_to_show(store, &rows[i], arena, &out->lines[i].summary));
         PLB_TRY(plb_case_profile_read(rows[i].results, arena, &out->lines[i].profile));
     }
     return PLB_OK;

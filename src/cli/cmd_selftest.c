@@ -151,6 +151,7 @@ static plb_status measure(const scene *s, const selftest_flags *f, const char **
     };
     plb_bench *bench = NULL;
     plb_status status = plb_bench_new(&options, &bench);
+    if (!status) status = plb_bench_plan(bench);
     if (!status) status = plb_bench_run(bench);
     for (int i = 0; !status && i < plb_bench_case_count(bench); i++) {
         const plb_bench_case *c = plb_bench_case_at(bench, i);

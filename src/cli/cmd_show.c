@@ -49,7 +49,7 @@ static void print_run_head(const plb_run_row *r, plb_arena *arena) {
 static plb_status print_case_line(plb_store *store, const plb_measurement_row *m,
                                   plb_arena *arena) {
     plb_summary s;
-    PLB_TRY(plb_summary_of_row(store, m, arena, &s));
+    PLB_TRY(plb_summary_to_show(store, m, arena, &s));
     plb_print("%-12.12s  %-9s%10s%10s%10s%8" PRId64 "%9" PRId64 "  %s\n", m->case_hash,
               m->outcome ? m->outcome : "unfinished", plb_show_ms(s.median_ns).text,
               plb_show_ms(s.low_ns).text, plb_show_ms(s.high_ns).text, s.starts, s.samples,
@@ -171,7 +171,7 @@ static plb_status show_measurement(plb_store *store, const plb_measurement_row *
     plb_summary s;
     plb_start_row *starts;
     size_t count;
-    PLB_TRY(plb_summary_of_row(store, m, arena, &s));
+    PLB_TRY(plb_summary_to_show(store, m, arena, &s));
     PLB_TRY(plb_store_starts(store, m->id, arena, &starts, &count));
     plb_print("%s\ncase      %s  in run %" PRId64 "\nkeys      %s\n",
               plb_stored_title(m->keys, arena), m->case_hash, m->run, m->keys);

@@ -88,12 +88,33 @@ void plb_escape_markdown(plb_strbuf *out, const char *text) {
     escape(out, text, markdown_of, "");
 }
 
-static const char *csv_of(char c) {
-    return c == '"' ? "\"\"" : NULL;
-}
-
 static const char *skip_digits(const char *text) {
     return text + strspn(text, "0123456789");
+}
+
+// Where the mark is that makes a list or a rule of a line; NULL: there is none.
+static const char *block_mark(const char *text) {
+    static const char blanks[] = " \t\r\n";
+    const char *mark = skip_digits(text);
+    if (mark > text) return (*mark == '.' || *mark == ')') && strchr(blanks, mark[1]) ? mark : NULL;
+    if (*mark == '-') return mark[1] == '-' || strchr(blanks, mark[1]) ? mark : NULL;
+    return *mark == '+' && strchr(blanks, mark[1]) ? mark : NULL;
+}
+
+// Blanks at the beginning would not be shown, and four of them make code.
+void plb_escape_markdown_line(plb_strbuf *out, const char *text) {
+    text += strspn(text, " \t\r\n");
+    const char *mark = block_mark(text);
+    if (mark) {
+        plb_strbuf_append(out, text, (size_t)(mark - text));
+        plb_strbuf_printf(out, "\\%c", *mark);
+        text = mark + 1;
+    }
+    plb_escape_markdown(out, text);
+}
+
+static const char *csv_of(char c) {
+    return c == '"' ? "\"\"" : NULL;
 }
 
 // Whether the whole text is a decimal number below 0: "-2+3" begins like one.

@@ -9,8 +9,10 @@
 // For element content and attributes in double quotes.
 PLB_API void plb_escape_html(plb_strbuf *out, const char *text);
 PLB_API void plb_escape_xml(plb_strbuf *out, const char *text); // the same; new lines survive
-// For a cell of a Markdown table or a paragraph: one line, nothing in it is markup.
+// For what stands inside a line of Markdown, as in a cell: one line, nothing in it is markup.
 PLB_API void plb_escape_markdown(plb_strbuf *out, const char *text);
+// For what begins a line or an item of a list: it begins no list, rule or code there, either.
+PLB_API void plb_escape_markdown_line(plb_strbuf *out, const char *text);
 // One field of CSV (RFC 4180), quoted where needed. A text that a spreadsheet would take for a
 // formula gets an apostrophe.
 PLB_API void plb_escape_csv(plb_strbuf *out, const char *text);

@@ -60,7 +60,7 @@ typedef struct plb_figure_series {
 
 typedef struct plb_figure {
     plb_figure_kind kind;
-    const char *name;    // "levels-mnist_cnn": names its file and its anchor; [a-zA-Z0-9_.-]
+    const char *name;    // "levels-mnist_cnn": names its file; "f-…" its anchor; [a-zA-Z0-9_.-]
     const char *title;   // one line
     const char *caption; // a sentence or two: what is to be seen; NULL: none
     const char *command; // that measures and draws it again; NULL: the document's

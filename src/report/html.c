@@ -265,7 +265,8 @@ static plb_status put_grids(page *p, const plb_figure *f) {
 static plb_status put_figure(page *p, const plb_figure *f) {
     const bool grids = f->kind == PLB_FIGURE_HEAT && f->series_count > 0;
     const char *command = plb_figure_command(p->document, f);
-    plb_strbuf_printf(p->out, "<figure id=\"%s\"%s>\n<figcaption><b>", f->name,
+    // "f-": the page's own elements have names, too, and a figure may be called "main".
+    plb_strbuf_printf(p->out, "<figure id=\"f-%s\"%s>\n<figcaption><b>", f->name,
                       grids ? " data-heat" : "");
     escape(p, f->title);
     put(p, "</b>");

@@ -21,6 +21,11 @@ static void put_escaped(plb_strbuf *out, const char *before, const char *text, c
     put(out, after);
 }
 
+static void put_line(plb_strbuf *out, const char *text, const char *after) {
+    plb_escape_markdown_line(out, text ? text : "");
+    put(out, after);
+}
+
 static void put_cell(plb_strbuf *out, const plb_part_column *column, const plb_part_cell *cell) {
     char shown[PLB_UNIT_BYTES_SHOWN];
     if (cell->text) {
@@ -89,7 +94,7 @@ static plb_status put_figure(plb_strbuf *out, const plb_document *d, const plb_f
     plb_arena *arena = plb_arena_new();
     const plb_table *table = arena ? plb_figure_table(f, arena) : NULL;
     put_escaped(out, "### ", f->title, "\n\n");
-    if (f->caption) put_escaped(out, "", f->caption, "\n\n");
+    if (f->caption) put_line(out, f->caption, "\n\n");
     if (table) put_table(out, table, false);
     if (command) put_code(out, command);
     plb_arena_free(arena);
@@ -98,13 +103,14 @@ static plb_status put_figure(plb_strbuf *out, const plb_document *d, const plb_f
 
 static plb_status put_part(plb_strbuf *out, const plb_document *d, const plb_part *p) {
     switch (p->kind) {
-    case PLB_PART_SAY: put_escaped(out, "", p->text, "\n\n"); return PLB_OK;
+    case PLB_PART_SAY: put_line(out, p->text, "\n\n"); return PLB_OK;
     case PLB_PART_ITEM:
-        put_escaped(out, "- ", p->text, p->next && p->next->kind == PLB_PART_ITEM ? "\n" : "\n\n");
+        put(out, "- ");
+        put_line(out, p->text, p->next && p->next->kind == PLB_PART_ITEM ? "\n" : "\n\n");
         return PLB_OK;
     case PLB_PART_CODE: put_code(out, p->text); return PLB_OK;
     case PLB_PART_TEXT:
-        put_escaped(out, "", p->title ? p->title : "Text", ":\n\n");
+        put_line(out, p->title ? p->title : "Text", ":\n\n");
         put_code(out, p->text);
         return PLB_OK;
     case PLB_PART_FIGURE: return put_figure(out, d, p->figure);
@@ -116,11 +122,13 @@ static plb_status put_part(plb_strbuf *out, const plb_document *d, const plb_par
 plb_status plb_document_markdown(const plb_document *document, plb_strbuf *out) {
     PLB_TRY(plb_document_status(document));
     put_escaped(out, "# ", document->title, "\n\n");
-    if (document->subtitle) put_escaped(out, "", document->subtitle, "\n\n");
+    if (document->subtitle) put_line(out, document->subtitle, "\n\n");
     for (const plb_part_verdict *v = document->verdict; v; v = v->next) {
         put(out, "- ");
-        if (v->word) put_escaped(out, "**", v->word, "**: ");
-        put_escaped(out, "", v->text, "\n");
+        if (v->word)
+            put_escaped(out, "**", v->word, "**: "), put_escaped(out, "", v->text, "\n");
+        else
+            put_line(out, v->text, "\n");
     }
     if (document->verdict) put(out, "\n");
     for (const plb_section *s = document->first; s; s = s->next) {

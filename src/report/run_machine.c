@@ -30,6 +30,40 @@ double plb_report_others_cpus(const plb_run_row *run) {
     return cpus;
 }
 
+// Periods so far in which the quota stopped whoever is in the control group; NaN: unknown.
+static double counted(const json_t *fingerprint) {
+    const json_t *count = json_object_get(json_object_get(fingerprint, "state"), "quota_throttled");
+    return json_is_number(count) ? json_number_value(count) : (double)NAN;
+}
+
+// In how many of its periods the quota stopped the run. The counter goes on before it, after it and
+// between its parts, whoever runs then, so it is read at both ends of each part; of a part that was
+// killed nothing is known.
+static double throttled(const json_t *fingerprint, const json_t *end) {
+    const json_t *resumed = json_object_get(fingerprint, "resumed"), *begin = fingerprint;
+    double periods = 0;
+    for (size_t i = 0;; i++) {
+        const json_t *next = json_array_get(resumed, i);
+        const double more =
+            counted(next ? json_object_get(next, "end_before") : end) - counted(begin);
+        if (more > 0) periods += more;
+        if (!next) return periods;
+        begin = json_object_get(next, "fingerprint");
+    }
+}
+
+static void say_throttled(const plb_run_row *run, const json_t *fingerprint, plb_document *d) {
+    json_t *end = run->fingerprint_end ? json_loads(run->fingerprint_end, 0, NULL) : NULL;
+    const double periods = throttled(fingerprint, end);
+    if (periods > 0) {
+        plb_document_verdict(d, PLB_TONE_UNSURE, "THROTTLED",
+                             "The quota of the control group stopped this run in %.0f of the "
+                             "quota's periods.",
+                             periods);
+    }
+    json_decref(end);
+}
+
 void plb_report_say_machine(const plb_run_row *run, plb_document *d) {
     json_t *fingerprint = fingerprint_of(run);
     const double others = most(fingerprint, "others_cpus");
@@ -40,10 +74,7 @@ void plb_report_say_machine(const plb_run_row *run, plb_document *d) {
                              "intervals are wider than this machine can do.",
                              others, again ? " or was taken up again" : "");
     }
-    if (most(fingerprint, "quota_throttled") > 0) {
-        plb_document_verdict(d, PLB_TONE_UNSURE, "THROTTLED",
-                             "The quota of the control group held this machine back.");
-    }
+    say_throttled(run, fingerprint, d);
     json_decref(fingerprint);
     if (strcmp(run->state, "done") != 0) {
         plb_document_verdict(d, PLB_TONE_UNSURE, run->state,

@@ -172,10 +172,6 @@ static void add_case_columns(plb_table *t) {
     plb_table_column(t, "starts", PLB_COLUMN_NUMBER, PLB_UNIT_COUNT);
 }
 
-static bool is_ok(const plb_measurement_row *m) {
-    return m->outcome && strcmp(m->outcome, "ok") == 0;
-}
-
 static void add_measurement(plb_table *t, const plb_measurement_row *m, const plb_run_row *run,
                             const plb_summary *s) {
     char address[64], began[PLB_UNIT_BYTES_SHOWN];
@@ -188,10 +184,9 @@ static void add_measurement(plb_table *t, const plb_measurement_row *m, const pl
     plb_table_text(t, "%.12s", run && run->git ? run->git : "-");
     plb_table_text(t, "%.12s", run && run->machine_hash ? run->machine_hash : "-");
     plb_table_badge(t, strcmp(outcome, "ok") == 0 ? PLB_TONE_GOOD : PLB_TONE_BAD, outcome);
-    const bool counts = is_ok(m); // the time of what is wrong is none
-    plb_table_number(t, counts ? s->median_ns : (double)NAN);
-    plb_table_number(t, counts ? s->low_ns : (double)NAN);
-    plb_table_number(t, counts ? s->high_ns : (double)NAN);
+    plb_table_number(t, s->median_ns);
+    plb_table_number(t, s->low_ns);
+    plb_table_number(t, s->high_ns);
     plb_table_number(t, (double)s->starts);
 }
 
@@ -214,9 +209,7 @@ static plb_status add_history(const request *r, plb_section *s, const plb_measur
         double *y = x + count + 1, *low = y + count + 1, *high = low + count + 1;
         size_t n = 0;
         for (size_t i = 0; i < count; i++) {
-            if (rows[i].machine_id != machine[k] || isnan(summaries[i].median_ns) ||
-                !is_ok(&rows[i]))
-                continue;
+            if (rows[i].machine_id != machine[k] || isnan(summaries[i].median_ns)) continue;
             x[n] = (double)rows[i].run, y[n] = summaries[i].median_ns;
             low[n] = summaries[i].low_ns, high[n++] = summaries[i].high_ns;
         }
@@ -242,7 +235,7 @@ static plb_status fill_case(const request *r, plb_document *d, const plb_measure
     plb_summary *summaries = plb_arena_alloc(r->arena, (count + 1) * sizeof *summaries);
     if (!summaries) return no_memory();
     for (size_t i = 0; i < count; i++)
-        PLB_TRY(plb_summary_of_row(r->store, &rows[i], r->arena, &summaries[i]));
+        PLB_TRY(plb_summary_to_show(r->store, &rows[i], r->arena, &summaries[i]));
     plb_section *s = plb_document_section(d, "History");
     PLB_TRY(add_history(r, s, rows, summaries, count));
     plb_table *t = plb_section_table(s, "measurements", NULL);

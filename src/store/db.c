@@ -17,6 +17,7 @@ static plb_status status_of(const plb_store *store, int code) {
     case SQLITE_MISUSE: return PLB_EBROKEN;
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
+    case SQLITE_TOOBIG: // a row whose parts are each short enough
     case SQLITE_CONSTRAINT: return PLB_EINVAL;
     case SQLITE_IOERR:
     case SQLITE_CANTOPEN: {
@@ -101,6 +102,15 @@ void plb_db_text(sqlite3_stmt *statement, int index, const char *text) {
         sqlite3_bind_text(statement, index, text, -1, SQLITE_STATIC);
     else
         sqlite3_bind_null(statement, index);
+}
+
+plb_status plb_db_blob(plb_store *store, sqlite3_stmt *statement, int index, const void *bytes,
+                       size_t size_bytes, const char *doing) {
+    const int code = sqlite3_bind_blob64(statement, index, bytes, size_bytes, SQLITE_STATIC);
+    if (code == SQLITE_OK) return PLB_OK;
+    if (code != SQLITE_TOOBIG) return plb_db_fail(store, doing);
+    return plb_fail(PLB_EINVAL, "%s: %s: expected at most %d bytes, found %zu", store->path, doing,
+                    sqlite3_limit(store->db, SQLITE_LIMIT_LENGTH, -1), size_bytes);
 }
 
 void plb_db_known(sqlite3_stmt *statement, int index, int64_t value) {

@@ -50,6 +50,11 @@ void plb_db_text(sqlite3_stmt *statement, int index, const char *text);
 // Binds a number; below 0 becomes NULL.
 void plb_db_known(sqlite3_stmt *statement, int index, int64_t value);
 
+// Binds bytes that outlive the statement's run. PLB_EINVAL if SQLite holds no value that long; the
+// parameter would stay NULL.
+PLB_MUST_USE plb_status plb_db_blob(plb_store *store, sqlite3_stmt *statement, int index,
+                                    const void *bytes, size_t size_bytes, const char *doing);
+
 // Brings a database to the last version of `schema`, whose sections begin with "-- version N".
 // PLB_EINVAL if it is newer than that.
 PLB_API PLB_MUST_USE plb_status plb_db_migrate(plb_store *store, const char *schema);

@@ -13,7 +13,7 @@ plb_status plb_store_put_profile(plb_store *store, int64_t run_id, const char *d
                            &insert));
     sqlite3_bind_int64(insert, 1, run_id);
     plb_db_text(insert, 2, document);
-    sqlite3_bind_blob64(insert, 3, kept, kept_bytes, SQLITE_STATIC);
+    PLB_TRY(plb_db_blob(store, insert, 3, kept, kept_bytes, "adding a profile"));
     return plb_db_finish(store, insert, "adding a profile");
 }
 

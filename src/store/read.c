@@ -412,6 +412,6 @@ plb_status plb_store_put_summary(plb_store *store, int64_t measurement_id, int a
     sqlite3_bind_int64(insert, 1, measurement_id);
     sqlite3_bind_int(insert, 2, algorithm);
     sqlite3_bind_int64(insert, 3, samples_hash);
-    sqlite3_bind_blob64(insert, 4, body, body_bytes, SQLITE_STATIC);
+    PLB_TRY(plb_db_blob(store, insert, 4, body, body_bytes, "caching a summary"));
     return plb_db_finish(store, insert, "caching a summary");
 }

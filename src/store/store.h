@@ -49,7 +49,8 @@ PLB_API PLB_MUST_USE plb_status plb_store_begin_run(plb_store *store, const plb_
                                                     int64_t *run_id);
 // An interrupted run is running again, by this process. What is true `now` (command, git,
 // fingerprint) joins the array "resumed" of the run's fingerprint, with its time in ms since 1970,
-// "at_ms". PLB_EINVAL if its process still lives.
+// "at_ms", and the state in which the part before left the machine, "end_before", null if unknown;
+// how this part leaves it is not known yet. PLB_EINVAL if its process still lives.
 PLB_API PLB_MUST_USE plb_status plb_store_resume_run(plb_store *store, int64_t run_id,
                                                      const plb_store_new_run *now);
 // `state`: done, interrupted or failed; a run that nobody ended reads as interrupted once its

@@ -127,10 +127,11 @@ static plb_status check_resumable(plb_store *store, int64_t run_id) {
 
 plb_status plb_store_resume_run(plb_store *store, int64_t run_id, const plb_store_new_run *now) {
     static const char sql[] =
-        "UPDATE run SET state = 'running', process = ?, ended_ms = NULL, "
+        "UPDATE run SET state = 'running', process = ?, ended_ms = NULL, fingerprint_end = NULL, "
         "fingerprint = json_set(fingerprint, '$.resumed', "
         "json_insert(ifnull(fingerprint ->> '$.resumed', '[]'), '$[#]', "
-        "json_object('at_ms', ?, 'command', ?, 'git', ?, 'fingerprint', json(?)))) WHERE id = ?";
+        "json_object('at_ms', ?, 'command', ?, 'git', ?, 'fingerprint', json(?), "
+        "'end_before', json(fingerprint_end)))) WHERE id = ?";
     sqlite3_stmt *update;
     char process[PLB_PROCESS_BYTES];
     PLB_TRY(plb_db_begin(store));
@@ -174,11 +175,31 @@ plb_status plb_store_end_run(plb_store *store, int64_t run_id, const char *state
     return change_one(store, update, "ending a run", run_id);
 }
 
-plb_status plb_store_remove_run(plb_store *store, int64_t run_id) {
+// What runs share goes with the last that has it: a stack that nothing is left of is none of this
+// store.
+static plb_status remove_unused(plb_store *store) {
+    sqlite3_stmt *cases, *machines;
+    PLB_TRY(plb_db_prepare(store,
+                           "DELETE FROM cases WHERE NOT EXISTS "
+                           "(SELECT 1 FROM measurement WHERE case_id = cases.id)",
+                           &cases));
+    PLB_TRY(plb_db_finish(store, cases, "removing cases"));
+    PLB_TRY(plb_db_prepare(store, "DELETE FROM machine WHERE id NOT IN (SELECT machine FROM run)",
+                           &machines));
+    return plb_db_finish(store, machines, "removing machines");
+}
+
+static plb_status remove_run(plb_store *store, int64_t run_id) {
     sqlite3_stmt *remove;
     PLB_TRY(plb_db_prepare(store, "DELETE FROM run WHERE id = ?", &remove));
     sqlite3_bind_int64(remove, 1, run_id);
-    return change_one(store, remove, "removing a run", run_id);
+    PLB_TRY(change_one(store, remove, "removing a run", run_id));
+    return remove_unused(store);
+}
+
+plb_status plb_store_remove_run(plb_store *store, int64_t run_id) {
+    PLB_TRY(plb_store_transaction(store));
+    return plb_store_transaction_end(store, remove_run(store, run_id));
 }
 
 // ---------------------------------------------------------------------------- measurements
@@ -331,7 +352,7 @@ static plb_status insert_block(plb_store *store, int64_t start_id, const plb_sto
     sqlite3_bind_int64(insert, 6, block->iterations_per_sample);
     sqlite3_bind_int64(insert, 7, block->marks);
     sqlite3_bind_int64(insert, 8, (int64_t)block->count);
-    sqlite3_bind_blob64(insert, 9, bytes, size_bytes, SQLITE_STATIC);
+    PLB_TRY(plb_db_blob(store, insert, 9, bytes, size_bytes, "adding samples"));
     return plb_db_finish(store, insert, "adding samples");
 }
 

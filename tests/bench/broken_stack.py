@@ -34,6 +34,9 @@ class Broken(Cheat):
         if self.way == "refuses":
             return {"type": "error", "id": request["id"], "code": "refused", "kind": "export",
                     "reason": "operator frobnicate is not supported"}
+        if self.way == "steers":
+            return {"type": "error", "id": request["id"], "code": "refused",
+                    "reason": "a\x7fb\x9b2Jc\x1b[2Jd"}
         if self.way == "reports-oom":
             return {"type": "error", "id": request["id"], "code": "oom",
                     "reason": "CUDA: no memory"}

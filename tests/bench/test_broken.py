@@ -5,13 +5,14 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from stacks import Place, check, finish, judged  # noqa: E402
+from stacks import PLUMB, Place, check, finish, judged  # noqa: E402
 
 WAYS = {
     "crash": ("crash", "signal 11"),
@@ -244,6 +245,9 @@ def test_refused_by_capability():
         check(status == 2 and err.count("\n") <= 2, f"{words}: {status} {err}")
     check(place.run("bench", "mnist_cnn", "--device", "cuda,cuda:0")[2].endswith(
         "--device: cuda and cuda:0 are the same device\n"), "one device by two names")
+    status, _, err = place.run("bench", "mnist_cnn", "--set", f"plumb-plan.{'k' * 48}=1")
+    check(status == 2 and err.endswith("=1: expected a key of at most 47 bytes, found 48\n"),
+          f"a long key: {status} {err}")
     status, _, err = place.run("bench", "resnet81")
     check(status == 2 and "resnet18" in err, f"unknown model: {err}")
 
@@ -257,6 +261,50 @@ def test_dots_in_a_name():
     settings = {c["stack"]: c["settings"] for c in document["cases"]} if document else None
     check(status == 0 and settings == {"my": {}, "my.stack": {"no_tuning": "true"}},
           f"a dot in a name: {status} {settings} {err[-300:]}")
+
+
+def test_reasons_steer_no_terminal():
+    place = Place()
+    place.add_script("broken_stack.py", "steers")
+    out, err = place.start("bench", "mnist_cnn", "--stack", "steers", *COMMON).communicate(
+        timeout=600)
+    for text in (out, err):
+        check("refused: a" in text and not set("\x1b\x7f\x9b") & set(text), f"steers: {text!r}")
+    ours, terminal = os.openpty()
+    subprocess.run([PLUMB, "bench", "mnist_cnn", "--stack", "plumb-plan", "--set",
+                    "plumb-plan.odd=a\x9b2Jc", *COMMON], env=place.environment, timeout=600,
+                   stdout=subprocess.DEVNULL, stderr=terminal, check=False)
+    os.close(terminal)
+    text = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    check("odd=a" in text and "start ..." in text and "\x9b" not in text,
+          f"progress: {text!r}")
+
+
+def test_waits_before_it_starts_anything():
+    """Where another plumb measures, neither a reference nor a stack runs beside it; what is wrong
+    at sight is told at once."""
+    place = Place()
+    with socket.socket(socket.AF_UNIX) as lock:
+        def locked():
+            try:
+                lock.bind("\0plumb-measures")
+            except OSError:
+                pass
+            return bool(lock.getsockname())
+
+        check(wait_for(locked, 300), "somebody else measures all the time")
+        for words in (("--region", "latecy"), ("--stack", "plumb-plam"), ("--set", "no-stack.a=b")):
+            status, _, err = place.run("bench", "mnist_cnn", *words)
+            check(status == 2 and err.count("\n") == 1, f"wrong at sight: {status} {err}")
+        process = place.start("bench", "mnist_cnn", "--stack", "plumb-plan", *COMMON[:-1])
+        said = process.stderr.readline()
+        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
+            children = file.read()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        check("another plumb measures" in said and not children, f"{said} {children}")
+        check(process.returncode == 130, f"interrupted while it waits: {process.returncode}")
 
 
 def test_floor():
@@ -327,6 +375,8 @@ def main():
     test_refused_by_capability()
     test_json()
     test_dots_in_a_name()
+    test_reasons_steer_no_terminal()
+    test_waits_before_it_starts_anything()
     test_floor()
     test_busy()
     test_ways()

@@ -132,6 +132,33 @@ static void test_damaged_cache(void) {
     end(store);
 }
 
+// Of what is not ok no table shows a time, but how much was measured.
+static void test_to_show(void) {
+    plb_store *store = open_new();
+    plb_arena *arena = plb_arena_new();
+    int64_t run, measurement = add_measurement(store, &run);
+    add_start(store, measurement, 0, 5, 2000, 3, 20);
+    add_start(store, measurement, 1, 5, 2200, 3, 20);
+    const plb_measurement_filter filter = {.measurement = measurement,
+                                           .algorithm = PLB_SUMMARY_ALGORITHM};
+    static const char *const outcomes[] = {NULL, "invalid", "oom", "ok"};
+    for (int i = 0; i < 4; i++) {
+        plb_measurement_row *row;
+        size_t count;
+        plb_summary s;
+        const plb_store_outcome outcome = {.outcome = outcomes[i]};
+        CHECK_OK(plb_store_end_measurement(store, measurement, &outcome));
+        CHECK_OK(plb_store_measurements(store, &filter, arena, &row, &count));
+        CHECK_OK(plb_summary_to_show(store, row, arena, &s));
+        CHECK(s.starts == 2 && s.samples == 2 * 3 * 20);
+        CHECK(isnan(s.median_ns) == (i < 3) && isnan(s.low_ns) == (i < 3));
+        CHECK(isnan(s.high_ns) == (i < 3) && isnan(s.min_ns) == (i < 3));
+        CHECK(isnan(s.p05_ns) == (i < 3) && isnan(s.p95_ns) == (i < 3));
+    }
+    plb_arena_free(arena);
+    end(store);
+}
+
 static void test_empty(void) {
     plb_store *store = open_new();
     plb_arena *arena = plb_arena_new();
@@ -199,6 +226,7 @@ static void test_out_of_memory(void) {
 static const check_test tests[] = {
     {"cached_or_not", test_cached_or_not},
     {"damaged_cache", test_damaged_cache},
+    {"to_show", test_to_show},
     {"empty", test_empty},
     {"spread", test_spread},
     {"out_of_memory", test_out_of_memory},

@@ -9,6 +9,7 @@ that has it and PLUMB_TEST_DATA holds the photographs.
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import struct
@@ -326,6 +327,17 @@ def test_verify_where_the_weights_depend_on_the_size():
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout)
     assert [c["proof"]["equal"] for c in found["cases"]] == [True] * 4, found["cases"]
+
+
+def test_verify_says_what_it_checked():
+    """In the words of the proof in the document."""
+    words = ("verify", "shufflenet_v2_x1_0", "--task", "train", "--size", 32, "--batch", 8,
+             "--stack", "plumb-plan", "--no-lock")
+    run = plumb(*words)
+    assert run.returncode == 0, run.stderr
+    named = set(re.findall(r" \d+ ([a-z]+(?: [a-z]+)*)", run.stdout.split("EQUAL")[1])) - {"rows"}
+    proof = json.loads(plumb(*words, "--json").stdout)["cases"][0]["proof"]
+    assert "running statistics" in named and named <= set(proof["checked"]), (named, proof)
 
 
 def test_a_reference_that_breaks_is_an_outcome():

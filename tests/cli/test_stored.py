@@ -375,6 +375,32 @@ def test_tables():
         assert "blocks" not in brief["cases"][0]["starts"][0]
 
 
+def test_what_is_wrong_has_no_time():
+    draw = random.Random(13)
+    with Store() as store:
+        cases = [measured(draw, case(), 2.5e6), measured(draw, case(batch=9), 3e6)]
+        cases[1].update(outcome="invalid", reason="output differs", proof={"equal": False})
+        store.add(run_of(cases))
+        fine, wrong = [c["hash"] for c in document("show", 1, db=store.db)["cases"]]
+        text = plumb("export", 1, "--format", "csv", db=store.db).stdout
+        rows = list(csv.DictReader(io.StringIO(text, newline="")))
+        times = ("median_ms", "low_ms", "high_ms", "min_ms", "p05_ms", "p95_ms")
+        assert all(rows[0][key] and not rows[1][key] for key in times), rows[1]
+        assert rows[1]["starts"] == "3" and rows[1]["samples"] == "288", rows[1]
+        lines = plumb("export", 1, "--format", "markdown", db=store.db).stdout.splitlines()
+        assert "| ok | 2." in lines[-2] and lines[-1].endswith(
+            "| invalid: output differs | - | - to - | 3 | 288 |"), lines
+        text = plumb("export", 1, "--format", "junit", db=store.db).stdout
+        found = [c.get("time") for c in xml.etree.ElementTree.fromstring(text).findall("testcase")]
+        assert found[0] and found[1] is None, found
+        lines = plumb("show", 1, db=store.db).stdout.splitlines()
+        of = {h: next(x for x in lines if x.startswith(h[:12])).split() for h in (fine, wrong)}
+        assert of[fine][2].startswith("2.") and of[wrong][1:7] == [
+            "invalid", "-", "-", "-", "3", "288"], of
+        text = plumb("show", wrong, db=store.db).stdout
+        assert "median    - ms, 95 % interval - to - ms over 3 starts" in text, text
+
+
 def test_texts_of_others_stay_texts():
     """Runs come from other machines: their labels and reasons steer no terminal, end no line, and
     are no formula of a spreadsheet."""

@@ -86,10 +86,11 @@ def test_values_beside(_stacks, folder):
     assert exports.beside(path) != before
 
 
-def cast_model(*types):
-    """y0 = Cast(Abs(x)), y1 = ..., f32 [2, 3] to the types with these numbers in ONNX."""
+def cast_model(*types, extent=2):
+    """y0 = Cast(Abs(x)), y1 = ..., f32 [2, 3] to the types with these numbers in ONNX; `extent`, in
+    place of 2, may be a name."""
     def value(name, dtype):
-        shape = message(*((1, message((1, n))) for n in (2, 3)))
+        shape = message(*((1, message((1 if isinstance(n, int) else 2, n))) for n in (extent, 3)))
         return message((1, name), (2, message((1, message((1, dtype), (2, shape))))))
     names = [b"y%d" % i for i in range(len(types))]
     nodes = [message((1, b"x"), (2, b"a"), (4, b"Abs"))]
@@ -146,6 +147,13 @@ def test_refused(stacks, folder):
         if file.exists():
             run = plumb("verify", file, *words, status=2)
             assert says in run.stderr and len(run.stderr.splitlines()) == 1, run.stderr
+    named = pathlib.Path(folder, "named.onnx")
+    for length in (43, 44):  # with "dim." before it, a key of a case
+        named.write_bytes(cast_model(1, extent=b"n" * length))
+        run = plumb("verify", named, "--stack", "plumb-plan", "--no-lock", "--dim",
+                    f"{'n' * length}=2", status=0 if length == 43 else 2)
+        assert (length == 43) != run.stderr.endswith(
+            "n=2: expected a name of at most 43 bytes, found 44\n"), run.stderr
     run = plumb("verify", "mnist_cnn", "--dim", "n=2", status=2)
     assert "is for ONNX files" in run.stderr, run.stderr
     broken = pathlib.Path(folder, "cycle.onnx")

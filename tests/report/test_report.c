@@ -68,6 +68,18 @@ static void test_escapes(void) {
                  "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
     check_escape(plb_escape_html, "\xe2\x82", "\xef\xbf\xbd\xef\xbf\xbd"); // cut off
     check_escape(plb_escape_markdown, "a|b\n`c` <i>", "a\\|b \\`c\\` &lt;i&gt;");
+    check_escape(plb_escape_markdown, "- 1", "- 1"); // inside a line it is no list
+    check_escape(plb_escape_markdown_line, "- a - b", "\\- a - b");
+    check_escape(plb_escape_markdown_line, " \n\t+\ta", "\\+ a");
+    check_escape(plb_escape_markdown_line, "    code", "code");
+    check_escape(plb_escape_markdown_line, "12. a", "12\\. a");
+    check_escape(plb_escape_markdown_line, "1)", "1\\)");
+    check_escape(plb_escape_markdown_line, "---", "\\---");
+    check_escape(plb_escape_markdown_line, "-", "\\-");
+    check_escape(plb_escape_markdown_line, "-1.5 ms", "-1.5 ms");
+    check_escape(plb_escape_markdown_line, "1.5 ms", "1.5 ms");
+    check_escape(plb_escape_markdown_line, "# a", "\\# a");
+    check_escape(plb_escape_markdown_line, "", "");
     check_escape(plb_escape_csv, "plain text", "plain text");
     check_escape(plb_escape_csv, "a,b\"c\"\n", "\"a,b\"\"c\"\"\n\"");
     check_escape(plb_escape_csv, "=1+1", "\"'=1+1\"");
@@ -346,8 +358,8 @@ static plb_status write_all(void *context) {
 static void test_document(void) {
     plb_strbuf out = {0};
     CHECK_OK(write_all(&out));
-    CHECK(strstr(out.text, "<figure id=\"a-figure-..\">"));
-    CHECK(strstr(out.text, "<figure id=\"a-figure-..-2\">")); // a name stands for one figure
+    CHECK(strstr(out.text, "<figure id=\"f-a-figure-..\">"));
+    CHECK(strstr(out.text, "<figure id=\"f-a-figure-..-2\">")); // a name stands for one figure
     CHECK(strstr(out.text, "<td class=\"n\" data-v=\"99\">99 B</td>"));
     CHECK(strstr(out.text, "1 of 2"));
     CHECK(fault_every_allocation(write_all, &out) > 10);

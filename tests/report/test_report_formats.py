@@ -99,9 +99,30 @@ def test_markdown_of_strange_texts(folder, _path):
     text = plumb("report", path, "--format", "md")
     marked = without_code(text)
     assert live in text and live not in marked, text
+    for begins in ("- ", "+ ", "1. ", "2) ", "---", "    ", "\n\t- "):
+        path.write_text(json.dumps({
+            "document": "report", "version": 1, "title": "t", "subtitle": begins + "x",
+            "summary": [{"text": begins + "x"}], "sections": [{"title": "s", "blocks": [
+                {"kind": "text", "text": begins + "x"}, {"kind": "list", "items": [begins + "x"]},
+                {"kind": "log", "title": begins + "x", "text": ""}]}]}))
+        for line in plumb("report", path, "--format", "md").splitlines():
+            if line.endswith(("x", "x:")):
+                assert not re.match(r"(- )?(?:[-+] |\d+[.)] |--| )", line[2:] if line.startswith(
+                    "- ") else line), (begins, line)
     # A list would take indented code up as a paragraph of its own; a fence at the margin ends it.
     assert re.search(r"- one\n\n``````\na\n<img", text), text
     assert re.search(r"<details><summary>.*&lt;img.* \(20 rows\)</summary>\n", marked), marked
+
+
+def test_names_of_figures_are_none_of_the_page(folder, _path):
+    path, names = folder / "names.json", ["main", "theme", "s1", "h1", "t1", "f-main"]
+    bars = next(f for f in samples.figures() if f["kind"] == "figure" and f["type"] == "bars")
+    path.write_text(json.dumps({"document": "report", "version": 1, "title": "t", "sections": [
+        {"title": "s", "blocks": [{**bars, "name": name} for name in names]},
+        {"title": "other", "blocks": []}]}))
+    plumb("report", path, "-o", folder / "names.html")
+    ids = re.findall(r'\sid="([^"]*)"', (folder / "names.html").read_text(encoding="utf-8"))
+    assert len(ids) == len(set(ids)) and {"main", "theme", "s1", "f-main", "f-t1"} <= set(ids), ids
 
 
 def test_svg(folder, path):
@@ -319,6 +340,32 @@ def test_run_of_store(folder, _path):
     grid = rows_of(plumb("report", number, "--db", db, "--format", "csv", "--part",
                          next(p for p in parts(number, db) if p.startswith("surface"))))
     assert {r["batch"] for r in grid} >= {"1", "8", "16", "32"}
+
+
+def test_throttled_is_what_happened_during_the_run(folder, _path):
+    """The counter is the control group's: it is far above 0 long before the run, and goes on while
+    an interrupted run waits."""
+    db = folder / "throttled.db"
+    draw = samples.generator()
+
+    def state(count):
+        return {"state": {} if count is None else {"quota_throttled": count}}
+
+    def again(before, now):
+        return {"at_ms": 0, "command": "", "git": None, "fingerprint": state(now),
+                "end_before": state(before)}
+
+    for began, resumed, ended, periods in (
+            (7, [], 7, 0), (0, [], 3, 3), (0, [], None, 0), (None, [], 3, 0),
+            (0, [again(0, 9)], 9, 0), (5, [again(7, 9), again(9, 0)], 1, 3),
+            (5, [again(None, 9)], 9, 0), (0, [{"fingerprint": state(4)}], 4, 0)):
+        content = samples.run_of(draw, [samples.measured(draw, 1e6)])
+        content["run"]["fingerprint"] = {**state(began), "resumed": resumed}
+        content["run"]["fingerprint_end"] = state(ended)
+        text = plumb("report", samples.add(db, folder, content), "--db", db, "--format", "md")
+        said = re.search("THROTTLED.* in ([0-9]+) of", text)
+        assert (int(said[1]) if said else 0) == periods, (began, resumed, ended, said)
+        assert said or "THROTTLED" not in text, text
 
 
 def test_threads_relate_to_the_fewest(folder, _path):

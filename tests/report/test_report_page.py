@@ -21,7 +21,7 @@ FIGURES = """[...document.querySelectorAll('figure')].map(figure => {
   const shown = [...figure.querySelectorAll('svg')].filter(
     svg => svg.getBoundingClientRect().height > 0);
   const box = shown.length ? shown[0].getBoundingClientRect() : null;
-  return {name: figure.id, shown: shown.length,
+  return {name: figure.id.slice(2), shown: shown.length,
     label: shown.length && shown[0].getAttribute('aria-label'),
     shapes: shown.length ? shown[0].querySelectorAll('rect,circle,path').length : 0,
     height: box && box.height, width: box && box.width,
@@ -132,9 +132,10 @@ def test_filter(folder, _db, page):
 
 def test_surface(folder, _db, page):
     page.open(f"file://{folder}/all.html")
-    texts = ("[...document.querySelectorAll('#surface svg')].filter(s => s.getBoundingClientRect()"
-             ".height).map(s => [...s.querySelectorAll('text')].map(t => t.textContent))[0]")
-    choose = "s = document.querySelectorAll('#surface select')[{}]; s.value = {}; " \
+    texts = ("[...document.querySelectorAll('#f-surface svg')]"
+             ".filter(s => s.getBoundingClientRect().height)"
+             ".map(s => [...s.querySelectorAll('text')].map(t => t.textContent))[0]")
+    choose = "s = document.querySelectorAll('#f-surface select')[{}]; s.value = {}; " \
              "s.dispatchEvent(new Event('change'))"
     assert "2.88 ms" in page.run(texts)  # 0.1 * 32 / (1 + 1 / 9)
     page.run(choose.format(0, 2))
@@ -187,7 +188,7 @@ def test_explained_model(folder, _db, page):
         check_figures(page, ["kinds", "roofline", "memory"])
         keep(page, f"explain-{width}")
     # The parts that are alive, from the figure's table: gradients only in the second half.
-    rows = page.run("[...document.querySelectorAll('#memory tbody tr')].map(row => [row.cells[0]"
+    rows = page.run("[...document.querySelectorAll('#f-memory tbody tr')].map(row => [row.cells[0]"
                     ".textContent, +row.cells[1].dataset.v, +row.cells[2].dataset.v])")
     steps = max(x for _, x, _ in rows)
     early = [y for name, x, y in rows if name == "gradients" and x < steps * 0.2]

@@ -16,6 +16,7 @@
 #include "draws.h"
 #include "faults.h"
 #include "store/db.h"
+#include "store/profile.h"
 #include "store/read.h"
 #include "store/samples.h"
 #include "store/write.h"
@@ -231,8 +232,10 @@ static void test_resume(void) {
     const plb_store_block block = {.iterations_per_sample = 1, .samples_ns = samples, .count = 2};
     bool done = true;
     CHECK_OK(plb_store_add_block(store, start, &block));
-    CHECK_OK(plb_store_end_run(store, run, "interrupted", NULL));
+    CHECK_OK(plb_store_end_run(store, run, "interrupted", "{\"load\":3}"));
     CHECK_OK(plb_store_resume_run(store, run, &one_run));
+    CHECK(count_of(store, "SELECT count(*) FROM run WHERE fingerprint_end IS NULL "
+                          "AND fingerprint ->> '$.resumed[0].end_before.load' = 3") == 1);
     CHECK(count_of(store, "SELECT count(*) FROM run, json_each(fingerprint, '$.resumed') AS r "
                           "WHERE r.value ->> '$.command' = command AND r.value ->> '$.git' = git "
                           "AND r.value ->> '$.fingerprint.load' = 0.5 "
@@ -244,6 +247,58 @@ static void test_resume(void) {
     CHECK_OK(plb_store_end_measurement(store, again, &(plb_store_outcome){.outcome = "oom"}));
     CHECK_OK(plb_store_add_measurement(store, run, "a1", "{}", &again, &done));
     CHECK(again == measurement && done);
+    place_end(&p, store);
+}
+
+// What is killed leaves no state at its end.
+static void test_resume_after_a_kill(void) {
+    place p;
+    plb_store *store = open_new(&p);
+    int64_t run, measurement;
+    begin(store, "a1", &run, &measurement);
+    CHECK_OK(plb_store_end_run(store, run, "interrupted", NULL));
+    CHECK_OK(plb_store_resume_run(store, run, &one_run));
+    CHECK(count_of(store, "SELECT count(*) FROM run "
+                          "WHERE fingerprint -> '$.resumed[0].end_before' = 'null'") == 1);
+    place_end(&p, store);
+}
+
+// Cases and machines are shared by runs, and go with the last of them.
+static void test_remove(void) {
+    place p;
+    plb_store *store = open_new(&p);
+    const char *const keys = "{\"stack\":\"only\"}";
+    int64_t first, second, measurement, count = 0;
+    bool done;
+    begin(store, "a1", &first, &measurement);
+    CHECK_OK(plb_store_add_measurement(store, first, "b2", keys, &measurement, &done));
+    begin(store, "a1", &second, &measurement);
+    CHECK_OK(plb_store_count_stack(store, "only", &count));
+    CHECK(count == 1);
+    CHECK_OK(plb_store_remove_run(store, first));
+    CHECK_OK(plb_store_count_stack(store, "only", &count));
+    CHECK(count == 0 && count_of(store, "SELECT count(*) FROM cases") == 1);
+    CHECK(count_of(store, "SELECT count(*) FROM machine") == 1);
+    CHECK_FAILS(PLB_EINVAL, "no number 1", plb_store_remove_run(store, first));
+    CHECK_OK(plb_store_remove_run(store, second));
+    CHECK(count_of(store, "SELECT count(*) FROM cases") == 0);
+    CHECK(count_of(store, "SELECT count(*) FROM machine") == 0 && is_whole(store));
+    place_end(&p, store);
+}
+
+static void test_too_long(void) {
+    enum { LONGEST = 1000 };
+    static const char kept[2 * LONGEST];
+    place p;
+    plb_store *store = open_new(&p);
+    int64_t run, measurement;
+    begin(store, "a1", &run, &measurement);
+    sqlite3_limit(store->db, SQLITE_LIMIT_LENGTH, LONGEST);
+    CHECK_FAILS(PLB_EINVAL, "adding a profile: expected at most 1000 bytes, found 1001",
+                plb_store_put_profile(store, run, "{}", kept, LONGEST + 1));
+    CHECK_FAILS(PLB_EINVAL, "adding a profile: string or blob too big", // with what is beside it
+                plb_store_put_profile(store, run, "{}", kept, LONGEST));
+    CHECK_OK(plb_store_put_profile(store, run, "{}", kept, LONGEST / 2));
     place_end(&p, store);
 }
 
@@ -543,6 +598,9 @@ static const check_test tests[] = {
     {"round_trip", test_round_trip},
     {"refusals", test_refusals},
     {"resume", test_resume},
+    {"resume_after_a_kill", test_resume_after_a_kill},
+    {"remove", test_remove},
+    {"too_long", test_too_long},
     {"groups", test_groups},
     {"killed", test_killed},
     {"two_writers", test_two_writers},
