@@ -560,9 +560,6 @@ out:
 }
 
 // ---------------------------------------------------------------------------- telling
-static const char *const names[PLB_RESULT_KINDS] = {
-    "output", "loss", "gradients", "weights", "running statistics", "layers"};
-
 static void add_worst(json_t *list, const char *kind, const plb_proof_worst *w) {
     if (!(w->limit > 0)) return;
     json_array_append_new(list,
@@ -575,7 +572,7 @@ static void add_worst(json_t *list, const char *kind, const plb_proof_worst *w) 
 static json_t *worst_list(const plb_proof *p) {
     json_t *list = json_array();
     for (int i = 0; i < PLB_RESULT_KINDS; i++) {
-        add_worst(list, names[i], &p->kind[i]);
+        add_worst(list, plb_result_kind_name(i), &p->kind[i]);
         if (i == PLB_RESULT_OUTPUT) add_worst(list, "later output", &p->later_output);
         if (i == PLB_RESULT_LOSS) add_worst(list, "later loss", &p->later_loss);
     }
@@ -587,7 +584,7 @@ static json_t *worst_list(const plb_proof *p) {
 json_t *plb_proof_json(const plb_proof *p) {
     json_t *checked = json_array();
     for (int i = 0; i < PLB_RESULT_KINDS; i++) {
-        if (p->compared[i]) json_array_append_new(checked, json_string(names[i]));
+        if (p->compared[i]) json_array_append_new(checked, json_string(plb_result_kind_name(i)));
     }
     if (p->random) json_array_append_new(checked, json_string("dropout"));
     if (p->timed_checks) json_array_append_new(checked, json_string("timed iterations"));

@@ -39,6 +39,12 @@ plb_result_kind plb_result_kind_of(const char *name) {
     return PLB_RESULT_KINDS;
 }
 
+const char *plb_result_kind_name(plb_result_kind kind) {
+    static const char *const names[PLB_RESULT_KINDS] = {
+        "output", "loss", "gradients", "weights", "running statistics", "layers"};
+    return kind < PLB_RESULT_KINDS ? names[kind] : "?";
+}
+
 static int row_of(const plb_case *c) {
     const char *precision = strcmp(c->autocast, "none") != 0 ? c->autocast
                             : strcmp(c->dtype, "f32") != 0   ? c->dtype

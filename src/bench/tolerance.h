@@ -23,6 +23,7 @@ typedef enum plb_result_kind {
 
 // "output", "loss", "grad.NAME", …; PLB_RESULT_KINDS for any other name.
 PLB_API plb_result_kind plb_result_kind_of(const char *name);
+PLB_API const char *plb_result_kind_name(plb_result_kind kind); // for people: "gradients"; static
 
 // The largest legal error; eps of f32 for unknown types.
 PLB_API double plb_tolerance(const plb_case *c, plb_result_kind kind, int depth);

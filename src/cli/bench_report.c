@@ -261,14 +261,12 @@ static void print_time_row(const plb_bench *b, const plb_bench_case *c, const ch
 }
 
 static void list_checked(const plb_proof *p, char *out, size_t size) {
-    static const char *const names[PLB_RESULT_KINDS] = {
-        "output", "loss", "gradients", "weights", "running statistics", "layers"};
     int n = 0;
     out[0] = '\0';
     for (int i = 0; i < PLB_RESULT_KINDS && (size_t)n < size; i++) {
         if (!p->compared[i]) continue;
-        n +=
-            snprintf(out + n, size - (size_t)n, "%s%d %s", n ? ", " : "", p->compared[i], names[i]);
+        n += snprintf(out + n, size - (size_t)n, "%s%d %s", n ? ", " : "", p->compared[i],
+                      plb_result_kind_name(i));
     }
 }
 
