@@ -66,11 +66,13 @@ def failed(keys, outcome, reason, log=None):
     return {"case": keys, "outcome": outcome, "reason": reason, "log": log, "starts": []}
 
 
-def run_of(cases, label=None, git=None, machine=None, state="done"):
+def run_of(cases, label=None, git=None, machine=None, state="done", command="plumb bench lenet",
+           work_tree=None):
+    software = {"software": {"work_tree": work_tree}} if work_tree else {}
     return {"document": "run", "document_version": 1, "run": {
-        "uuid": f"{UUIDS.getrandbits(128):032x}", "label": label, "command": "plumb bench lenet",
+        "uuid": f"{UUIDS.getrandbits(128):032x}", "label": label, "command": command,
         "git": git, "state": state, "began_ms": 1_700_000_000_000, "ended_ms": 1_700_000_060_000,
-        "machine": machine or MACHINE, "fingerprint": {"state": {"load_1min": 0.25}},
+        "machine": machine or MACHINE, "fingerprint": {"state": {"load_1min": 0.25}, **software},
         "fingerprint_end": None}, "cases": cases}
 
 
@@ -279,6 +281,35 @@ def test_refusals():
         assert run.returncode == 5 and "nothing to compare" in run.stderr, run
         run = plumb("runs", db=store.path / "none.db")
         assert run.returncode == 3 and "no store there yet" in run.stderr, run.stderr
+
+
+def test_a_run_goes_on_as_it_began():
+    draw = random.Random(17)
+    began = "plumb bench lenet5 'no model' --region latency --label 'it'\\''s' --db x --no-lock"
+    words = ["lenet5", "no model", "--label", "it's"]
+    with Store() as store:
+        for state in ("interrupted", "done"):
+            store.add(run_of([measured(draw, case(), 1e6)], state=state, command=began))
+        store.add(run_of([], command="plumb study tiny", state="interrupted"))
+        store.add(run_of([], command="plumb profile -- sleep 1"))
+        before = [document("export", number, db=store.db) for number in (1, 2, 3, 4)]
+        for number, given, message in (
+                (1, [*words, "--region", "host"],
+                 "--resume 1: expected --region latency, as it began, found --region host"),
+                (1, [*words, "--starts", 5], "expected --starts 3, as it began, found --starts 5"),
+                (2, [*words, "--profile"], "--resume 2: expected no --profile, as it began"),
+                (1, words[:2], "expected --label it's, as it began, found no --label"),
+                (1, words[1:], "expected lenet5, as it began, found no model"),
+                (2, ["alexnet", *words], "expected lenet5, as it began, found alexnet"),
+                (1, [words[0], *words[2:]], "expected no model, as it began, found no more models"),
+                (3, words, "expected a run of `plumb bench`, found one of `plumb study`"),
+                (4, words, "expected a run of `plumb bench`, found one of `plumb profile`"),
+                (9, words, "there is no run 9")):
+            run = plumb("bench", *given, "--resume", number, db=store.db)
+            assert run.returncode == 2 and message in run.stderr, (given, run.stderr)
+        run = plumb("bench", "--time", "3.0", *words, "--json", "--resume=1", db=store.db)
+        assert run.returncode == 2 and "--resume" not in run.stderr, run.stderr  # the same command
+        assert before == [document("export", number, db=store.db) for number in (1, 2, 3, 4)]
 
 
 def test_what_was_interrupted_has_not_failed():
