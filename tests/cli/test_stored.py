@@ -283,6 +283,33 @@ def test_refusals():
         assert run.returncode == 3 and "no store there yet" in run.stderr, run.stderr
 
 
+def test_edits_teach_no_spread_of_runs():
+    """What runs of unchanged software differ by is not learnt from runs between which it changed:
+    trial edits of one revision, or programs that no revision names."""
+    for named in (True, False):
+        draw = random.Random(16)
+
+        def one(ns, git, tree, named=named, draw=draw):
+            return run_of([measured(draw, case(batch=b), b * ns, groups=False, starts=4)
+                           for b in (1, 2)], git=git * 10 if named else None,
+                          work_tree=tree if named else None)
+        with Store() as store:
+            for _ in range(6):
+                store.add(one(1e6, "aaaa", "0" * 16))
+            store.add(one(1.1e6, "bbbb", "1" * 16))
+            before = document("compare", 6, 7, db=store.db, code=1)
+            for ns, tree in ((1.6e6, "2"), (2.4e6, "3"), (3.6e6, "4")):
+                store.add(one(ns, "aaaa", tree * 16))
+            after = document("compare", 6, 7, db=store.db, code=1)
+            assert before["counts"]["slower"] == after["counts"]["slower"] == 2, after["counts"]
+            if not named:
+                continue
+            for ns in (1.6e6, 2.4e6, 3.6e6):  # of the very same files they are noise
+                store.add(one(ns, "aaaa", "0" * 16))
+            unsure = document("compare", 6, 7, db=store.db)
+            assert unsure["counts"]["unsure"] == 2, unsure["counts"]
+
+
 def test_a_run_goes_on_as_it_began():
     draw = random.Random(17)
     began = "plumb bench lenet5 'no model' --region latency --label 'it'\\''s' --db x --no-lock"
