@@ -11,6 +11,7 @@
 #include "base/core/status.h"
 #include "base/file.h"
 #include "bench/case.h"
+#include "bench/json_text.h"
 #include "bench/summary.h"
 #include "bench/transfer.h"
 #include "store/write.h"
@@ -55,16 +56,15 @@ static plb_status number_of(const place *at, const json_t *object, const char *k
     return fail_at(at, key, optional ? "a whole number from 0 on, or null" : "a whole number");
 }
 
-// An object as text, in the order of its keys; freed with free(). NULL where it is null or missing.
-// With 15 digits numbers come out as src/base/json.c wrote them, and equal facts stay equal texts.
+// An object as text, freed with plb_free. NULL where it is null or missing and may be.
 static plb_status object_of(const place *at, const json_t *object, const char *key, bool optional,
                             char **out) {
     const json_t *value = json_object_get(object, key);
     *out = NULL;
     if (optional && (!value || json_is_null(value))) return PLB_OK;
     if (!json_is_object(value)) return fail_at(at, key, "an object");
-    *out = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(15));
-    return *out ? PLB_OK : plb_fail(PLB_ENOMEM, "out of memory");
+    plb_status status = plb_json_text(value, out);
+    return status ? plb_fail_context(status, "%s: \"%s\"", at->path, key) : PLB_OK;
 }
 
 // ---------------------------------------------------------------------------- blocks
@@ -151,8 +151,8 @@ static plb_status read_start(place *at, const json_t *object, plb_store *store,
     end.ran = ran, end.memory = memory;
     PLB_TRY_OUT(plb_store_end_start(store, start_id, &end));
 out:
-    free(ran);
-    free(memory);
+    plb_free(ran);
+    plb_free(memory);
     return status;
 }
 
@@ -166,7 +166,7 @@ static plb_status add_case(const place *at, const json_t *object, plb_store *sto
     plb_status status;
     PLB_TRY(object_of(at, object, "case", false, &keys));
     status = plb_case_parse(keys, &c);
-    free(keys);
+    plb_free(keys);
     if (!status) status = plb_case_text(&c, text);
     if (!status) status = plb_case_hash_of(&c, &hash);
     if (status) return plb_fail_context(status, "%s: case %zu", at->path, at->number_of_case);
@@ -189,9 +189,9 @@ static plb_status read_outcome(const place *at, const json_t *object, plb_store 
     outcome.proof = proof, outcome.versions = versions, outcome.results = results;
     PLB_TRY_OUT(plb_store_end_measurement(store, measurement_id, &outcome));
 out:
-    free(proof);
-    free(versions);
-    free(results);
+    plb_free(proof);
+    plb_free(versions);
+    plb_free(results);
     return status;
 }
 
@@ -229,9 +229,9 @@ static plb_status add_run(const place *at, const json_t *object, plb_store *stor
     run.machine = machine, run.fingerprint = fingerprint, past.fingerprint_end = fingerprint_end;
     PLB_TRY_OUT(plb_store_add_past_run(store, &run, &past, run_id));
 out:
-    free(machine);
-    free(fingerprint);
-    free(fingerprint_end);
+    plb_free(machine);
+    plb_free(fingerprint);
+    plb_free(fingerprint_end);
     return status;
 }
 

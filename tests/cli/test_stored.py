@@ -4,6 +4,7 @@
 
 PLB_TEST_FULL=1 also compares two runs of 10,000 cases.
 """
+import contextlib
 import csv
 import io
 import json
@@ -11,6 +12,7 @@ import math
 import os
 import pathlib
 import random
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -138,6 +140,32 @@ def test_round_trip():
         assert exported["cases"][1]["median_ms"] is None
         run = plumb("import", store.file(again | {"run": exported["run"]}), db=store.db)
         assert run.returncode == 2 and "already, as run 1" in run.stderr, run.stderr
+
+
+def test_numbers_keep_their_digits():
+    draw = random.Random(13)
+    numbers = [8.184670410489945e-08, 0.1, 1 / 3, 1e300, 5e-324, 2.0, -0.0, 1e22]
+    with Store() as store, Store() as other:
+        entry = measured(draw, case(), 2e6) | {"proof": {"errors": numbers},
+                                               "results": {"flops": 1 / 3, "n": {"deep": numbers}}}
+        content = run_of([entry], machine=MACHINE | {"quota_cpus": 1 / 3})
+        content["run"]["fingerprint"]["odd"] = numbers
+        store.add(content)
+        exported = document("export", 1, db=store.db)
+        assert exported["cases"][0]["proof"]["errors"] == numbers, exported["cases"][0]["proof"]
+        assert exported["run"]["fingerprint"]["odd"] == numbers
+        other.add(exported)
+        assert plumb("export", 1, db=other.db).stdout == plumb("export", 1, db=store.db).stdout
+
+
+def test_a_machine_is_the_same_wherever_it_comes_from():
+    """Its facts are the text that a run of this machine stores, not only as true."""
+    draw = random.Random(14)
+    with Store() as store:
+        store.add(run_of([measured(draw, case(), 1e6)]))
+        with contextlib.closing(sqlite3.connect(store.db)) as db:
+            facts, = db.execute("SELECT facts FROM machine").fetchone()
+        assert facts == '{"cpu_model": "Test CPU", "logical_cpus": 2, "quota_cpus": 1.1}', facts
 
 
 def test_bad_documents():
