@@ -187,24 +187,35 @@ def test_bad_documents():
     bad = [("{", "line 1, column"), ("[]", "expected what `plumb export"),
            (changed(at("document_version", value=2)), "version 1"),
            (changed(at("run", "uuid", value=None)), 'run: "uuid": expected a text'),
-           (changed(at("run", "state", value="great")), "CHECK constraint"),
+           (changed(at("run", "state", value="great")),
+            'run: "state": expected running, done, interrupted or failed, found "great"'),
            (changed(at("cases", 0, "case", "batch", value="x")), "case 0: case: key batch"),
-           (changed(at("cases", 0, "outcome", value="fine")), "CHECK constraint"),
+           (changed(at("cases", 0, "outcome", value="fine")),
+            'case 0: "outcome": expected ok, invalid, refused, oom, timeout, crash, protocol or '
+            'null, found "fine"'),
+           (changed(at(*first, "outcome", value="fine")), 'case 0, start 0: "outcome": expected'),
            (changed(at(*first, "number", value=-1)), 'case 0, start 0: "number"'),
            (changed(at(*first, "blocks", value=None)), "exported without"),
            (changed(at(*first, "blocks", 1, "samples_ns", value=[])), "start 0, block 1"),
            (changed(at(*first, "blocks", 1, "samples_ns", value=[1.5])), "whole numbers"),
-           (changed(at(*first, "blocks", 1, "samples_ns", value=[5, -5])), "expected a time"),
+           (changed(at(*first, "blocks", 1, "samples_ns", value=[5, -5])),
+            'case 0, start 0, block 1: "samples_ns": expected times as whole numbers from 1 to '
+            '2^53, found -5'),
+           (changed(at(*first, "blocks", 1, "samples_ns", value=[0])), "from 1 to 2^53, found 0"),
+           (changed(at(*first, "blocks", 0, "samples_ns", value=[1 << 62])), 'block 0: "samples_'),
            (changed(at(*first, "blocks", 1, "kind", value="x")), "timed or warmup"),
            (changed(at(*first, "blocks", 1, "sweep", value=1 << 30)), "below 2^20"),
            (changed(at(*first, "blocks", 1, "iterations_per_sample", value=1 << 62)), "to 2^40"),
            (changed(at(*first, "blocks", 1, "marks", value=1 << 32)), "below 2^32"),
+           (changed(lambda d: d["cases"][0]["starts"].append(d["cases"][0]["starts"][0])),
+            "case 0, start 1: "),
            (changed(lambda d: d["cases"].append(d["cases"][0])), "case 1: \"case\": expected each")]
     with Store() as store:
         for content, words in bad:
             run = plumb("import", store.file(content), db=store.db)
             assert run.returncode == 2 and words in run.stderr, (words, run.stderr)
             assert run.stderr.count("\n") == 1
+            assert str(store.path / "run.json") in run.stderr, run.stderr
         assert document("runs", db=store.db)["runs"] == []  # nothing half done is left
         store.add(good)
 
