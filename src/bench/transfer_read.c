@@ -14,6 +14,7 @@
 #include "bench/json_text.h"
 #include "bench/summary.h"
 #include "bench/transfer.h"
+#include "store/study.h"
 #include "store/write.h"
 
 static const size_t limit_bytes = (size_t)4 << 30;
@@ -22,7 +23,7 @@ static const size_t limit_bytes = (size_t)4 << 30;
 typedef struct place {
     const char *path;
     size_t number_of_case, start, block; // from 0
-    int depth; // 0: the run; 1: a case; 2: a start; 3: a block
+    int depth; // 0: the run; 1: a case; 2: a start; 3: a block; 4: an item of the study
 } place;
 
 // A value for a message: short, and of what holds others only the kind.
@@ -48,6 +49,7 @@ static void say_where(const place *at, char *where, size_t size) {
         snprintf(where, size, "case %zu, start %zu, block %zu", at->number_of_case, at->start,
                  at->block);
     }
+    if (at->depth == 4) snprintf(where, size, "study, item %zu", at->number_of_case);
 }
 
 static plb_status fail_at(const place *at, const char *key, const char *expected,
@@ -292,6 +294,52 @@ out:
     return status;
 }
 
+// ---------------------------------------------------------------------------- a study
+// An item that was under way has not ended, wherever it is now.
+static plb_status read_item(const place *at, const json_t *object, plb_store *store,
+                            int64_t run_id) {
+    static const char *const words[] = {"ok",    "invalid",  "refused",  "oom",     "timeout",
+                                        "crash", "protocol", "left-out", "running", NULL};
+    plb_study_item_row item = {0};
+    char *keys = NULL, *results = NULL;
+    plb_status status;
+    PLB_TRY(text_of(at, object, "part", false, &item.part));
+    PLB_TRY(word_of(at, object, "outcome", false, words, "an outcome, left-out or running",
+                    &item.outcome));
+    PLB_TRY(text_of(at, object, "reason", true, &item.reason));
+    if (strcmp(item.outcome, "running") == 0)
+        item.outcome = "left-out", item.reason = "it was under way when the run was exported";
+    PLB_TRY_OUT(object_of(at, object, "keys", false, &keys));
+    PLB_TRY_OUT(object_of(at, object, "results", true, &results));
+    item.keys = keys, item.results = results;
+    PLB_TRY_OUT(place_of(plb_store_put_item(store, run_id, &item), at));
+out:
+    plb_free(keys);
+    plb_free(results);
+    return status;
+}
+
+static plb_status read_study(place *at, const json_t *root, plb_store *store, int64_t run_id) {
+    const json_t *study = json_object_get(root, "study");
+    const json_t *items = json_object_get(study, "items");
+    const char *name, *spec;
+    char *options = NULL;
+    at->depth = 0;
+    if (!study || json_is_null(study)) return PLB_OK;
+    if (!json_is_object(study)) return fail_at(at, "study", "an object or null", study);
+    if (!json_is_array(items)) return fail_at(at, "items", "a list", items);
+    PLB_TRY(text_of(at, study, "name", false, &name));
+    PLB_TRY(text_of(at, study, "spec", false, &spec));
+    PLB_TRY(object_of(at, study, "options", false, &options));
+    plb_status status = place_of(plb_store_begin_study(store, run_id, name, spec, options), at);
+    plb_free(options);
+    at->depth = 4;
+    for (at->number_of_case = 0; !status && at->number_of_case < json_array_size(items);
+         at->number_of_case++)
+        status = read_item(at, json_array_get(items, at->number_of_case), store, run_id);
+    return status;
+}
+
 static plb_status read_document(const char *path, const json_t *root, plb_store *store,
                                 int64_t *run_id) {
     place at = {.path = path};
@@ -308,7 +356,7 @@ static plb_status read_document(const char *path, const json_t *root, plb_store 
     at.depth = 1;
     for (; at.number_of_case < json_array_size(cases); at.number_of_case++)
         PLB_TRY(read_case(&at, json_array_get(cases, at.number_of_case), store, *run_id));
-    return PLB_OK;
+    return read_study(&at, root, store, *run_id);
 }
 
 plb_status plb_transfer_read(plb_store *store, const char *path, int64_t *run_id) {

@@ -168,6 +168,44 @@ def test_a_machine_is_the_same_wherever_it_comes_from():
         assert facts == '{"cpu_model": "Test CPU", "logical_cpus": 2, "quota_cpus": 1.1}', facts
 
 
+def study_of(store, items):
+    """Run 1 of the store becomes a study, as `plumb study` writes it."""
+    with contextlib.closing(sqlite3.connect(store.db)) as db, db:
+        db.execute("INSERT INTO study VALUES (1, 'odd', ?, ?)",
+                   ("name: odd\nparts: []\n", '{"quick": false, "time": 0.1}'))
+        for item in items:
+            db.execute("INSERT INTO study_item (run, part, keys, outcome, reason, results) "
+                       "VALUES (1, ?, ?, ?, ?, ?)", item)
+
+
+def test_studies_come_along():
+    items = [("sizes", '{"kind": "sweep", "model": "a\\"b", "batch": 1}', "ok", None,
+              '{"median_ns": 8.184670410489945e-08}'),
+             ("sizes", '{"kind": "sweep", "model": "c", "batch": 2}', "crash", "signal 11", None),
+             ("train", '{"kind": "train", "model": "d"}', "running", "12", None)]
+    with Store() as store, Store() as other:
+        store.add(run_of([], "s"))
+        study_of(store, items)
+        exported = document("export", 1, db=store.db)
+        assert exported["study"]["name"] == "odd" and len(exported["study"]["items"]) == 3
+        other.add(exported)
+        with contextlib.closing(sqlite3.connect(other.db)) as db:
+            name, spec, options = db.execute("SELECT name, spec, options FROM study").fetchone()
+            rows = db.execute("SELECT part, keys, outcome, reason, results FROM study_item "
+                              "ORDER BY id").fetchall()
+        assert (name, spec) == ("odd", "name: odd\nparts: []\n")
+        assert options == '{"quick": false, "time": 0.1}'  # a study is resumed by these texts
+        assert rows[:2] == items[:2] and rows[2][:3] == (*items[2][:2], "left-out"), rows
+        text = plumb("show", 1, db=store.db).stdout
+        assert "the study odd: `plumb report 1 " in text, text
+        bad = json.loads(json.dumps(exported))
+        bad["run"]["uuid"] = "f" * 32
+        bad["study"]["items"][1]["outcome"] = "great"
+        run = plumb("import", other.file(bad), db=other.db)
+        assert run.returncode == 2 and 'study, item 1: "outcome": expected' in run.stderr, run
+        assert len(document("runs", db=other.db)["runs"]) == 1
+
+
 def test_bad_documents():
     draw = random.Random(2)
     good = run_of([measured(draw, case(), 2e6, starts=1)])
@@ -209,7 +247,8 @@ def test_bad_documents():
            (changed(at(*first, "blocks", 1, "marks", value=1 << 32)), "below 2^32"),
            (changed(lambda d: d["cases"][0]["starts"].append(d["cases"][0]["starts"][0])),
             "case 0, start 1: "),
-           (changed(lambda d: d["cases"].append(d["cases"][0])), "case 1: \"case\": expected each")]
+           (changed(lambda d: d["cases"].append(d["cases"][0])), "case 1: \"case\": expected each"),
+           (changed(at("study", value=[])), '"study": expected an object or null, found a list')]
     with Store() as store:
         for content, words in bad:
             run = plumb("import", store.file(content), db=store.db)
