@@ -355,8 +355,15 @@ def test_refusals():
             assert run.returncode == 2 and message in run.stderr, (words, run.stderr)
         store.add(run_of([failed(case(batch=4), "crash", "signal 11")]))
         assert plumb("compare", 1, 4, db=store.db).returncode == 2  # other work that failed
-        run = plumb("compare", 1, 1, db=store.db)
-        assert run.returncode == 5 and "nothing to compare" in run.stderr, run
+        store.add(run_of([measured(draw, case(), 1e6)], git="aaaa" * 10, label="one"))
+        for words in ((1, 1), ("run:1", 1, "--anyway"), (5, "one"), ("git:aaaa", "git:aaaa")):
+            run = plumb("compare", *words, db=store.db)
+            assert run.returncode == 2 and "are both of run" in run.stderr, run
+            assert run.stderr.count("\n") == 1 and not run.stdout, run
+        store.add(run_of([measured(draw, case(batch=3), 1e6)], label="one"))
+        run = plumb("compare", "label:one", "one", db=store.db)
+        assert run.returncode == 2 and "are the same measurements" in run.stderr, run
+        assert plumb("compare", 1, 5, db=store.db).returncode in (0, 1)
         run = plumb("runs", db=store.path / "none.db")
         assert run.returncode == 3 and "no store there yet" in run.stderr, run.stderr
 

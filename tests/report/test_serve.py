@@ -86,8 +86,8 @@ def test_pages(folder):
         status, text, _ = server.get("/compare/1/3")
         assert status == 200 and "plumb compare 1 3" in text and ">SLOWER<" not in text
         for path in ("/run/77", "/run/x", "/case/ffff", "/case/xyz", "/compare/1", "/compare/1/99",
-                     "/compare/1/3/2", "/compare/1/3x",
-                     "/nothing", "//evil.example/", "/run/../etc"):
+                     "/compare/1/1", "/compare/1/3/2", "/compare/1/3x", "/nothing",
+                     "//evil.example/", "/run/../etc"):
             assert server.get(path)[0] == 404, path
 
 
