@@ -368,6 +368,28 @@ def test_refusals():
         assert run.returncode == 3 and "no store there yet" in run.stderr, run.stderr
 
 
+def test_cases_that_vanish():
+    draw = random.Random(15)
+    with Store() as store:
+        whole = [measured(draw, case(batch=b), 1e6 * b, groups=False, starts=4) for b in (1, 2, 4)]
+        for cases in (whole, whole, whole[:2], whole[:2] + [failed(case(batch=4), "refused", "no")],
+                      whole[:2] + [measured(draw, case(batch=8), 8e6, groups=False)], whole[1:]):
+            store.add(run_of(cases, git="aaaa" * 10))
+        for run, missing in ((2, 0), (3, 1), (4, 1), (5, 1), (6, 1)):
+            counts = document("compare", 1, run, db=store.db)["counts"]
+            assert counts["missing"] == missing and counts["failed"] == 0, (run, counts)
+            text = plumb("compare", 1, run, db=store.db).stdout.strip().split("\n")[-1]
+            assert (", 1 of A MISSING in B" in text) == bool(missing), text
+            found = plumb("compare", 1, run, "--fail-missing", db=store.db).returncode
+            assert found == missing, (run, found)
+        store.add(run_of([failed(case(batch=9), "crash", "signal 11")]))
+        store.add(run_of([measured(draw, case(batch=9), 1e6), *whole]))
+        counts = document("compare", 7, 8, db=store.db, code=2)["counts"]
+        assert counts["missing"] == 0, counts  # A has no time either
+        run = plumb("compare", "--by", "batch", "--fail-missing", db=store.db)
+        assert run.returncode == 2 and "--by has no B" in run.stderr, run
+
+
 def test_edits_teach_no_spread_of_runs():
     """What runs of unchanged software differ by is not learnt from runs between which it changed:
     trial edits of one revision, or programs that no revision names."""
