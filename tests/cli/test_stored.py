@@ -446,6 +446,15 @@ def test_a_run_goes_on_as_it_began():
         assert before == [document("export", number, db=store.db) for number in (1, 2, 3, 4)]
 
 
+def test_lists_have_a_word_between_commas():
+    with Store() as store:
+        for flag, value in (("batch", "1,,2"), ("batch", ",1"), ("stack", "plumb-plan,"),
+                            ("set", ","), ("threads", "1,")):
+            run = plumb("bench", "lenet5", f"--{flag}", value, db=store.db)
+            assert run.returncode == 2 and f"--{flag} {value}: expected a word" in run.stderr, run
+            assert not store.db.exists()
+
+
 def test_what_was_interrupted_has_not_failed():
     draw = random.Random(10)
     with Store() as store:
