@@ -455,6 +455,17 @@ def test_lists_have_a_word_between_commas():
             assert not store.db.exists()
 
 
+def test_export_says_what_contradicts():
+    draw = random.Random(18)
+    with Store() as store:
+        store.add(run_of([measured(draw, case(), 1e6)]))
+        for form in ("csv", "markdown", "junit"):
+            run = plumb("export", 1, "--json", "--format", form, db=store.db)
+            assert run.returncode == 2 and not run.stdout, run
+            assert f"found --format {form}" in run.stderr, run.stderr
+        assert plumb("export", 1, "--json", "--format", "json", db=store.db).returncode == 0
+
+
 def test_what_was_interrupted_has_not_failed():
     draw = random.Random(10)
     with Store() as store:
