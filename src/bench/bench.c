@@ -18,6 +18,7 @@
 #include "bench/restore.h"
 #include "bench/same_machine.h"
 #include "bench/usage.h"
+#include "store/write.h"
 
 // ---------------------------------------------------------------------------- defaults
 static void fill_defaults(plb_bench_options *o) {
@@ -137,6 +138,9 @@ const plb_bench_case *plb_bench_case_at(const plb_bench *b, int i) {
 int64_t plb_bench_run_id(const plb_bench *b) {
     return b->run_id;
 }
+bool plb_bench_was_done(const plb_bench *b) {
+    return b->was_done;
+}
 double plb_bench_seconds(const plb_bench *b) {
     return (double)(plb_now_ns() - b->began_ns) / 1e9;
 }
@@ -148,6 +152,18 @@ const char *plb_bench_fingerprint(const plb_bench *b) {
 }
 
 // ---------------------------------------------------------------------------- the store
+static plb_status find_done(plb_bench *b) {
+    const plb_run_filter filter = {.id = b->run_id};
+    plb_run_row *row;
+    size_t count;
+    plb_arena *arena = plb_arena_new();
+    if (!arena) return plb_fail(PLB_ENOMEM, "out of memory for a run");
+    plb_status status = plb_store_runs(b->store, &filter, arena, &row, &count);
+    b->was_done = !status && count && strcmp(row->state, "done") == 0;
+    plb_arena_free(arena);
+    return status;
+}
+
 static plb_status open_store(plb_bench *b) {
     const plb_bench_options *o = &b->options;
     PLB_TRY(plb_fingerprint_take("", 200, &b->fingerprint));
@@ -161,16 +177,25 @@ static plb_status open_store(plb_bench *b) {
     if (!o->resume) return plb_store_begin_run(b->store, &run, &b->run_id);
     b->run_id = o->resume;
     PLB_TRY(plb_check_same_machine(b->store, o->resume, b->fingerprint.machine));
-    return plb_store_resume_run(b->store, o->resume, &run);
+    PLB_TRY(find_done(b));
+    return b->was_done ? PLB_OK : plb_store_resume_run(b->store, o->resume, &run);
 }
 
+// A run that is done gets no more cases: what would be one leaves the store as it was.
 static plb_status add_measurement(plb_bench *b, plb_bench_case *c) {
-    char text[PLB_CASE_TEXT_BYTES];
+    char text[PLB_CASE_TEXT_BYTES], title[256];
     PLB_TRY(plb_case_text(&c->c, text));
     PLB_TRY(plb_case_hash_of(&c->c, &c->hash));
     if (!b->store) return PLB_OK;
-    return plb_store_add_measurement(b->store, b->run_id, c->hash.text, text, &c->measurement,
-                                     &c->resumed);
+    PLB_TRY(plb_store_batch_begin(b->store));
+    plb_status status = plb_store_add_measurement(b->store, b->run_id, c->hash.text, text,
+                                                  &c->measurement, &c->resumed);
+    if (!status && b->was_done && !c->resumed) {
+        plb_case_title(&c->c, title, sizeof title);
+        status = plb_fail(PLB_EINVAL, "run %" PRId64 " is done: expected its cases, found %s",
+                          b->run_id, title);
+    }
+    return plb_store_batch_end(b->store, status);
 }
 
 // Wall time of the first start, and of another one.
@@ -291,5 +316,5 @@ plb_status plb_bench_run(plb_bench *b) {
     plb_status status = plb_bench_find_batches(b);
     if (!status) status = run_groups(b);
     // A worker that broke is in its case; of the reference it is our own trouble.
-    return b->store ? plb_end_run(b->store, b->run_id, status) : status;
+    return b->store && !b->was_done ? plb_end_run(b->store, b->run_id, status) : status;
 }

@@ -111,6 +111,7 @@ PLB_API PLB_MUST_USE plb_status plb_bench_run(plb_bench *bench);
 PLB_API int plb_bench_case_count(const plb_bench *bench);
 PLB_API const plb_bench_case *plb_bench_case_at(const plb_bench *bench, int i);
 PLB_API int64_t plb_bench_run_id(const plb_bench *bench); // 0: none
+PLB_API bool plb_bench_was_done(const plb_bench *bench);  // resumed, with nothing left to measure
 PLB_API double plb_bench_seconds(const plb_bench *bench); // so far
 // About how long what has not run yet will take, in seconds.
 PLB_API double plb_bench_estimate_s(const plb_bench *bench);

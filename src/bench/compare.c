@@ -446,6 +446,24 @@ static plb_status gather_along(job *j) {
     return list_unused(j->arena, members, count, &j->out->only_a, &j->out->only_a_count);
 }
 
+// One measurement is as fast as itself, and says nothing of two.
+static plb_status check_two(const job *j, const plb_measurement_row *a, size_t a_count,
+                            const plb_measurement_row *b, size_t b_count) {
+    bool same = a_count && a_count == b_count, one_run = true;
+    for (size_t i = 0; same && i < a_count; i++) {
+        same = a[i].id == b[i].id;
+        one_run &= a[i].run == a[0].run;
+    }
+    if (!same) return PLB_OK;
+    if (one_run)
+        return plb_fail(PLB_EINVAL,
+                        "expected two things to compare: %s and %s are both of run %lld",
+                        j->request->a, j->request->b, (long long)a[0].run);
+    return plb_fail(PLB_EINVAL,
+                    "expected two things to compare: %s and %s are the same measurements",
+                    j->request->a, j->request->b);
+}
+
 static plb_status gather_two(job *j) {
     plb_selector a, b;
     plb_measurement_row *rows_a, *rows_b;
@@ -463,6 +481,7 @@ static plb_status gather_two(job *j) {
     }
     PLB_TRY(plb_select_rows(j->store, &a, run, j->arena, &rows_a, &count_a));
     PLB_TRY(plb_select_rows(j->store, &b, run, j->arena, &rows_b, &count_b));
+    PLB_TRY(check_two(j, rows_a, count_a, rows_b, count_b));
     PLB_TRY(make_members(j->along, rows_a, count_a, j->arena, &members_a));
     PLB_TRY(make_members(j->along, rows_b, count_b, j->arena, &members_b));
     PLB_TRY(pair_equal(j, members_a, count_a, members_b, count_b));

@@ -41,7 +41,7 @@ typedef struct plb_compare_result {
 // stack, settings and layout, of the newest run that has both. Two cases: these. With `by`: all
 // cases of `a` that are equal but for that key, each with the first of them. What has no partner
 // that way is paired with the most alike of the same model and task, and refused. All that `out`
-// points to lives in the arena.
+// points to lives in the arena. PLB_EINVAL: no such thing, or both are the same measurements.
 PLB_API PLB_MUST_USE plb_status plb_compare_run(plb_store *store,
                                                 const plb_compare_request *request,
                                                 plb_arena *arena, plb_compare_result *out);

@@ -12,6 +12,7 @@
 #include "base/machine.h"
 #include "base/machine_gpu.h"
 #include "bench/machine_state.h"
+#include "bench/work_tree.h"
 #include "plumb/version.h"
 
 extern char **environ;
@@ -150,11 +151,15 @@ static void write_state(plb_json *json, const plb_machine *m, const plb_machine_
 }
 
 // ---------------------------------------------------------------------------- software
-static void write_software(plb_json *json, const plb_machine *m) {
+static void write_software(plb_json *json, const plb_machine *m, bool here) {
+    char work_tree[PLB_WORK_TREE_BYTES];
     plb_library libraries[PLB_LIBRARIES_MAX];
     size_t count = plb_libraries(libraries);
     plb_json_begin_object(json, "software");
+    work_tree[0] = '\0';
+    if (here) plb_work_tree_hash(".", work_tree);
     plb_json_string(json, "plumb", plb_version());
+    if (work_tree[0]) plb_json_string(json, "work_tree", work_tree);
     plb_json_string(json, "system", m->system);
     plb_json_string(json, "kernel", m->kernel);
     plb_json_string(json, "gpu_driver", m->gpu_driver);
@@ -259,7 +264,7 @@ plb_status plb_fingerprint_take(const char *root, int watch_ms, plb_fingerprint 
     write_machine(&json, &machine);
     plb_json_end(&json);
     write_state(&json, &machine, &state, root[0] == '\0');
-    write_software(&json, &machine);
+    write_software(&json, &machine, root[0] == '\0');
     write_environment(&json);
     plb_json_end(&json);
     PLB_TRY_OUT(take(&json, &out->all));

@@ -9,7 +9,7 @@
 
 #include "base/folder.h"
 
-enum { LINE_BYTES = 4096 };
+enum { LINE_BYTES = PLB_GIT_PATH_BYTES };
 
 // The first line of folder/name; false if there is none.
 static bool read_line(const char *folder, const char *name, char *line) {
@@ -31,11 +31,12 @@ static void join(const char *folder, const char *path, char *out) {
         snprintf(out, LINE_BYTES, "%.2000s/%.2000s", folder, path);
 }
 
-// The repository's folder: ".git" in `folder` or above; a file of that name says where it is.
-static bool find_repository(const char *folder, char *out) {
+// The repository's folder is ".git" in `folder` or above; a file of that name says where it is.
+bool plb_git_find(const char *folder, char out[PLB_GIT_PATH_BYTES], char root[PLB_GIT_PATH_BYTES]) {
     char at[PATH_MAX], line[LINE_BYTES], path[2 * LINE_BYTES];
     if (!realpath(folder, at)) return false;
     for (;;) {
+        snprintf(root, LINE_BYTES, "%s", at);
         snprintf(path, sizeof path, "%s/.git", strcmp(at, "/") == 0 ? "" : at);
         if (plb_folder_exists(path)) {
             snprintf(out, LINE_BYTES, "%.4000s", path);
@@ -73,8 +74,9 @@ static bool find_packed(const char *folder, const char *ref, char *out) {
 
 void plb_git_revision(const char *folder, char out[PLB_GIT_BYTES]) {
     char repository[LINE_BYTES], common[LINE_BYTES], line[LINE_BYTES], ref[LINE_BYTES];
+    char root[LINE_BYTES];
     out[0] = '\0';
-    if (!find_repository(folder, repository) || !read_line(repository, "HEAD", line)) return;
+    if (!plb_git_find(folder, repository, root) || !read_line(repository, "HEAD", line)) return;
     if (strncmp(line, "ref: ", 5) == 0) {
         // A linked work tree has its own HEAD; branches lie in the common folder.
         snprintf(ref, sizeof ref, "%s", line + 5);

@@ -4,12 +4,19 @@
 #ifndef PLB_BENCH_GIT_H
 #define PLB_BENCH_GIT_H
 
+#include <stdbool.h>
+
 #include "plumb/status.h"
 
-enum { PLB_GIT_BYTES = 65 };
+enum { PLB_GIT_BYTES = 65, PLB_GIT_PATH_BYTES = 4096 };
 
 // The commit that is checked out, 40 or 64 hexadecimal digits, or "" if there is none. `folder` is
-// in the work tree; changes that are not committed do not show.
+// in the work tree; changes that are not committed do not show (bench/work_tree.h).
 PLB_API void plb_git_revision(const char *folder, char out[PLB_GIT_BYTES]);
+
+// The folder that git keeps of the work tree around `folder`, and the work tree's root; false if
+// there is none.
+bool plb_git_find(const char *folder, char repository[PLB_GIT_PATH_BYTES],
+                  char root[PLB_GIT_PATH_BYTES]);
 
 #endif

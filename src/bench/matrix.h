@@ -38,6 +38,7 @@ struct plb_bench {
     plb_client reference; // plumb-ref, alive while facts and references are asked for
     plb_store *store;
     int64_t run_id, began_ns;
+    bool was_done; // the run that was to be resumed: nothing is measured, and it stays as it is
     int ended;
     plb_disturbance disturbance;
     plb_estimator estimator;

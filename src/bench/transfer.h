@@ -7,8 +7,8 @@
 #include "base/json.h"
 #include "store/read.h"
 
-// Writes the keys "run" and "cases" into the open object of `json`; `samples` false leaves the
-// blocks out, and such a document cannot be imported.
+// Writes the keys "run" and "cases", and of a study "study" with its items, into the open object of
+// `json`; `samples` false leaves the blocks out, and such a document cannot be imported.
 PLB_API PLB_MUST_USE plb_status plb_transfer_write(plb_store *store, const plb_run_row *run,
                                                    bool samples, plb_json *json);
 

@@ -2,6 +2,7 @@
 #include "base/core/status.h"
 #include "bench/summary.h"
 #include "bench/transfer.h"
+#include "store/study.h"
 
 static void known(plb_json *json, const char *key, int64_t value) {
     if (value < 0)
@@ -114,6 +115,35 @@ static plb_status write_measurement(plb_store *store, const plb_measurement_row 
     return status;
 }
 
+static void write_item(const plb_study_item_row *item, plb_json *json) {
+    plb_json_begin_object(json, NULL);
+    plb_json_string(json, "part", item->part);
+    plb_json_raw(json, "keys", item->keys);
+    plb_json_string(json, "outcome", item->outcome);
+    plb_json_string(json, "reason", item->reason);
+    plb_json_raw(json, "results", item->results);
+    plb_json_end(json);
+}
+
+// Nothing of a run that is no study.
+static plb_status write_study(plb_store *store, int64_t run_id, plb_arena *arena, plb_json *json) {
+    plb_study_row study;
+    plb_study_item_row *items;
+    size_t count;
+    const plb_status found = plb_store_find_study(store, run_id, NULL, arena, &study);
+    if (found) return found == PLB_EMISSING ? PLB_OK : found;
+    PLB_TRY(plb_store_items(store, run_id, arena, &items, &count));
+    plb_json_begin_object(json, "study");
+    plb_json_string(json, "name", study.name);
+    plb_json_string(json, "spec", study.spec);
+    plb_json_raw(json, "options", study.options);
+    plb_json_begin_array(json, "items");
+    for (size_t i = 0; i < count; i++) write_item(&items[i], json);
+    plb_json_end(json);
+    plb_json_end(json);
+    return PLB_OK;
+}
+
 plb_status plb_transfer_write(plb_store *store, const plb_run_row *run, bool samples,
                               plb_json *json) {
     plb_arena *arena = plb_arena_new();
@@ -127,6 +157,7 @@ plb_status plb_transfer_write(plb_store *store, const plb_run_row *run, bool sam
     for (size_t i = 0; !status && i < count; i++)
         status = write_measurement(store, &rows[i], samples, arena, json);
     plb_json_end(json);
+    if (!status) status = write_study(store, run->id, arena, json);
     plb_arena_free(arena);
     return status;
 }

@@ -8,12 +8,15 @@
 #include "cli/bench_flags.h"
 #include "cli/bench_probe.h"
 #include "cli/bench_report.h"
+#include "cli/bench_resume.h"
 #include "cli/onnx_model.h"
 #include "cli/plots.h"
 
 static plb_status tell(plb_call *call, const plb_bench *bench, bool verify) {
     const plb_bench_flags *f = call->options;
     if (f->plot && plb_bench_run_id(bench)) return plb_plot_stored(f->db, plb_bench_run_id(bench));
+    if (plb_bench_was_done(bench) && !call->json)
+        plb_note("run %" PRId64 " was done: nothing was left to measure", plb_bench_run_id(bench));
     if (call->json) return plb_bench_print_json(bench, verify ? "verify" : "bench", f->label);
     plb_bench_print_tables(bench, verify);
     return PLB_OK;
@@ -43,6 +46,7 @@ static plb_status open_session(const plb_bench_flags *f, const plb_profile_flags
     plb_cli_catch_interrupt();
     if (f->dim) PLB_TRY(plb_cli_onnx_check_dims(call->operands, call->operand_count, f->dim));
     PLB_TRY(plb_bench_flags_read(f, call, s->arena, &s->options));
+    if (f->resume) PLB_TRY(plb_bench_check_resume(f, call));
     s->options.tell = plb_bench_show, s->options.verify = verify;
     if (profile) {
         PLB_TRY(plb_bench_probing_new(show, call, &s->probing));

@@ -24,6 +24,11 @@ static plb_status split(const char *flag, const char *text, plb_arena *arena, pl
     out->count = 0;
     if (!text) return PLB_OK;
     if (!copy) return no_memory();
+    const size_t length = strlen(text);
+    if (length && (text[0] == ',' || text[length - 1] == ',' || strstr(text, ",,")))
+        return plb_fail(PLB_EINVAL,
+                        "--%s %s: expected a word before and after each comma, found none", flag,
+                        text);
     for (char *word = strtok_r(copy, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
         if (out->count == PLB_BENCH_MAX_WORDS) {
             return plb_fail(PLB_EINVAL, "--%s: expected at most %d words", flag,

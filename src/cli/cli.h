@@ -114,6 +114,11 @@ PLB_MUST_USE plb_status plb_cli_check_writable(const char *flag, const char *pat
 
 int plb_cli_exit_code(plb_status status);
 
+// Fills a command's `options` from words as it gets them, which come out with the operands in
+// front. PLB_EINVAL as plb_args_parse has it.
+PLB_MUST_USE plb_status plb_cli_parse(const plb_command *command, int argc, char **argv,
+                                      void *options, int *operand_count);
+
 // The whole program but for main: finds the command, runs it, returns the exit code.
 int plb_cli_main(int argc, char **argv);
 

@@ -17,7 +17,7 @@
 typedef struct compare_flags {
     const char *db, *by;
     double margin;
-    bool anyway, fail_unsure, plot;
+    bool anyway, fail_unsure, fail_missing, plot;
 } compare_flags;
 
 static const plb_flag flags[] = {
@@ -47,11 +47,16 @@ static const plb_flag flags[] = {
      .kind = PLB_FLAG_SWITCH,
      .offset = offsetof(compare_flags, fail_unsure),
      .help = "exit with 4 if a verdict is UNSURE"},
+    {.name = "fail-missing",
+     .kind = PLB_FLAG_SWITCH,
+     .offset = offsetof(compare_flags, fail_missing),
+     .help = "exit with 1 if B has no time of a case of which A has one"},
 };
 
 typedef struct tally {
     int verdict[4];
     int refused, failed; // failed: a is ok and b is not
+    int missing;         // a is ok, and B has no time of it, but did not fail
 } tally;
 
 static bool is_outcome(const plb_measurement_row *row, const char *outcome) {
@@ -64,8 +69,18 @@ static bool has_failed(const plb_pair *p) {
            is_outcome(p->a, "ok") && p->b->outcome && !is_outcome(p->b, "refused");
 }
 
-static tally count_pairs(const plb_compare_result *r) {
+// Whether A has a time of a case that B lacks: its own was refused or never ended, or what stands
+// for it is another case.
+static bool is_missing(const plb_pair *p) {
+    return p->refused && is_outcome(p->a, "ok") && !has_failed(p) &&
+           (p->a->case_id != p->b->case_id || !is_outcome(p->b, "ok"));
+}
+
+static tally count_all(const plb_compare_result *r, bool along) {
     tally t = {0};
+    for (size_t i = 0; i < r->count && !along; i++) t.missing += is_missing(&r->pairs[i]);
+    for (size_t i = 0; i < r->only_a_count && !along; i++)
+        t.missing += is_outcome(r->only_a[i], "ok");
     for (size_t i = 0; i < r->count; i++) {
         const plb_pair *p = &r->pairs[i];
         if (!p->refused) {
@@ -83,6 +98,7 @@ static int exit_code_of(const tally *t, const compare_flags *f) {
     int judged = 0;
     for (int i = 0; i < 4; i++) judged += t->verdict[i];
     if (t->verdict[PLB_VERDICT_SLOWER] || t->failed) return PLB_EXIT_NEGATIVE;
+    if (t->missing && f->fail_missing) return PLB_EXIT_NEGATIVE;
     if (t->verdict[PLB_VERDICT_UNSURE] && f->fail_unsure) return PLB_EXIT_UNSURE;
     if (judged) return PLB_EXIT_FINE;
     return t->refused ? PLB_EXIT_INPUT : PLB_EXIT_NOTHING;
@@ -166,6 +182,7 @@ static void print_all(const plb_compare_result *r, const tally *t, const compare
               t->verdict[PLB_VERDICT_SLOWER], t->verdict[PLB_VERDICT_FASTER],
               t->verdict[PLB_VERDICT_SAME], f->margin, t->verdict[PLB_VERDICT_UNSURE]);
     if (t->failed) plb_print(", %d FAILED where A did not", t->failed);
+    if (t->missing) plb_print(", %d of A MISSING in B", t->missing);
     if (t->refused) plb_print(", %d not compared", t->refused);
     plb_print("\n");
 }
@@ -315,10 +332,23 @@ static void json_alone(plb_json *json, const char *key, const plb_measurement_ro
     plb_json_end(json);
 }
 
-static plb_status print_json(const plb_compare_result *r, const compare_flags *f) {
+static void json_tally(plb_json *json, const tally *t) {
+    plb_json_begin_object(json, "counts");
+    plb_json_int(json, "slower", t->verdict[PLB_VERDICT_SLOWER]);
+    plb_json_int(json, "faster", t->verdict[PLB_VERDICT_FASTER]);
+    plb_json_int(json, "same", t->verdict[PLB_VERDICT_SAME]);
+    plb_json_int(json, "unsure", t->verdict[PLB_VERDICT_UNSURE]);
+    plb_json_int(json, "failed", t->failed);
+    plb_json_int(json, "missing", t->missing);
+    plb_json_int(json, "refused", t->refused);
+    plb_json_end(json);
+}
+
+static plb_status print_json(const plb_compare_result *r, const tally *t, const compare_flags *f) {
     plb_json json;
     plb_cli_json_begin(&json, "compare", 1);
     plb_json_double(&json, "margin", f->margin / 100);
+    json_tally(&json, t);
     plb_json_begin_array(&json, "pairs");
     for (size_t i = 0; i < r->count; i++) json_pair(&json, &r->pairs[i]);
     plb_json_end(&json);
@@ -335,6 +365,8 @@ static plb_status run_compare(plb_call *call) {
         return f->plot ? plb_fail(PLB_EINVAL, "--plot draws runs, not profiles")
                        : plb_profile_compare(call, f->margin / 100);
     if (f->plot && call->json) return plb_fail(PLB_EINVAL, "--plot prints no JSON");
+    if (f->by && f->fail_missing)
+        return plb_fail(PLB_EINVAL, "--fail-missing looks for A's cases in B: --by has no B");
     const plb_compare_request request = {.a = call->operand_count > 0 ? call->operands[0] : NULL,
                                          .b = call->operand_count > 1 ? call->operands[1] : NULL,
                                          .by = f->by,
@@ -346,11 +378,11 @@ static plb_status run_compare(plb_call *call) {
     plb_status status;
     PLB_TRY_OUT(plb_stored_open(f->db, &store, &arena));
     PLB_TRY_OUT(plb_compare_run(store, &request, arena, &result));
-    tally t = count_pairs(&result);
+    tally t = count_all(&result, f->by != NULL);
     call->exit_code = exit_code_of(&t, f);
     if (f->plot) PLB_TRY_OUT(print_plot(&result));
     if (call->json)
-        PLB_TRY_OUT(print_json(&result, f));
+        PLB_TRY_OUT(print_json(&result, &t, f));
     else if (result.count || result.only_a_count || result.only_b_count)
         print_all(&result, &t, f, arena);
     if (call->exit_code == PLB_EXIT_NOTHING) plb_note("there was nothing to compare");
@@ -378,8 +410,10 @@ const plb_command plb_cmd_compare = {
         "sure. docs/measuring.md explains it.\n\n"
         "Two files that `plumb profile --save` kept are compared kernel by kernel, without a\n"
         "verdict: what appeared, vanished, changed in count, mean time, launch shape or class.\n\n"
-        "Exits with 1 if anything is SLOWER, or failed where A did not; 2 if what is asked\n"
-        "for cannot be compared; 5 if there was nothing to compare.",
+        "Exits with 1 if anything is SLOWER, or failed where A did not, and with --fail-missing\n"
+        "if B has no time of a case of which A has one, because it is not there, was refused or\n"
+        "never ended; 2 if what is asked for cannot be compared; 5 if there was nothing to\n"
+        "compare.",
     .max_operands = 2,
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,

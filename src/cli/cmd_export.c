@@ -311,6 +311,9 @@ static plb_status run_export(plb_call *call) {
     plb_arena *arena;
     plb_run_row run;
     plb_status status;
+    if (call->json && strcmp(f->format, "json") != 0)
+        return plb_fail(PLB_EINVAL, "--json: expected --format json or none, found --format %s",
+                        f->format);
     if (!f->db && plb_kept_is(call->operands[0])) { // a file, whatever the store has
         call->json |= strcmp(f->format, "json") == 0;
         return print_profile(call, call->json ? "json" : f->format, NULL);

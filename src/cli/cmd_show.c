@@ -16,6 +16,7 @@
 #include "cli/plots.h"
 #include "cli/stored.h"
 #include "store/profile.h"
+#include "store/study.h"
 
 typedef struct show_flags {
     const char *db;
@@ -59,6 +60,22 @@ static plb_status print_case_line(plb_store *store, const plb_measurement_row *m
     return PLB_OK;
 }
 
+// What a run is that has no cases of its own.
+static plb_status print_where_else(plb_store *store, int64_t run_id, plb_arena *arena) {
+    plb_store_profile profile;
+    plb_study_row study;
+    plb_status found = plb_store_find_study(store, run_id, NULL, arena, &study);
+    if (!found)
+        plb_print("the study %s: `plumb report %" PRId64 " --db %s` shows its items\n",
+                  plb_stored_plain(study.name, arena), run_id, plb_store_path(store));
+    if (found != PLB_EMISSING) return found;
+    found = plb_store_get_profile(store, run_id, arena, &profile);
+    if (!found)
+        plb_print("a profile: `plumb trace %" PRId64 " --db %s` shows it\n", run_id,
+                  plb_store_path(store));
+    return found == PLB_EMISSING ? PLB_OK : found;
+}
+
 static plb_status show_run(plb_store *store, const plb_run_row *run, plb_arena *arena) {
     plb_measurement_row *rows;
     size_t count;
@@ -68,13 +85,7 @@ static plb_status show_run(plb_store *store, const plb_run_row *run, plb_arena *
     plb_print("\n%-12s  %-9s%10s%10s%10s%8s%9s  %s\n", "case", "outcome", "median ms", "low",
               "high", "starts", "samples", "");
     for (size_t i = 0; i < count; i++) PLB_TRY(print_case_line(store, &rows[i], arena));
-    plb_store_profile profile;
-    plb_status found = plb_store_get_profile(store, run->id, arena, &profile);
-    if (found == PLB_EMISSING) return PLB_OK;
-    if (!found)
-        plb_print("a profile: `plumb trace %" PRId64 " --db %s` shows it\n", run->id,
-                  plb_store_path(store));
-    return found;
+    return print_where_else(store, run->id, arena);
 }
 
 // ---------------------------------------------------------------------------- a case

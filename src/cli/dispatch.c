@@ -122,6 +122,18 @@ out:
     return status;
 }
 
+plb_status plb_cli_parse(const plb_command *command, int argc, char **argv, void *options,
+                         int *operand_count) {
+    parser p = {0};
+    plb_status status;
+    PLB_TRY_OUT(parser_new(&p, command));
+    PLB_TRY_OUT(plb_args_parse(p.flags, p.count, p.options, argc, argv, operand_count));
+    memcpy(options, p.options, command->options_bytes);
+out:
+    parser_free(&p);
+    return status;
+}
+
 static plb_status fail_unknown_command(const char *word) {
     const char *names[64];
     size_t count = 0;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/core/alloc.h"
+#include "base/core/status.h"
 #include "base/core/strbuf.h"
 #include "base/file.h"
 
@@ -45,4 +46,36 @@ const char *plb_typed_command(plb_arena *arena) {
     plb_strbuf_free(&text);
     plb_free(bytes);
     return copy;
+}
+
+// Copies the word at *text without its quotes, and moves *text behind it.
+static plb_status take_word(const char **text, char *out) {
+    bool quoted = false;
+    const char *at = *text;
+    for (; *at && (quoted || *at != ' '); at++) {
+        if (*at == '\'')
+            quoted = !quoted;
+        else if (!quoted && *at == '\\' && at[1])
+            *out++ = *++at;
+        else
+            *out++ = *at;
+    }
+    *out = '\0';
+    if (quoted) return plb_fail(PLB_EINVAL, "%s: a quote without its end", *text);
+    *text = at;
+    return PLB_OK;
+}
+
+plb_status plb_typed_words(const char *text, plb_arena *arena, char ***words, int *count) {
+    const size_t most = strlen(text) / 2 + 2; // a letter and a blank each
+    *count = 0;
+    *words = plb_arena_alloc(arena, most * sizeof **words);
+    if (!*words) return plb_fail(PLB_ENOMEM, "out of memory for a command");
+    for (text += strspn(text, " "); *text; text += strspn(text, " ")) {
+        char *word = plb_arena_alloc(arena, strlen(text) + 1);
+        if (!word) return plb_fail(PLB_ENOMEM, "out of memory for a command");
+        PLB_TRY(take_word(&text, word));
+        (*words)[(*count)++] = word;
+    }
+    return PLB_OK;
 }

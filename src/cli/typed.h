@@ -9,4 +9,8 @@
 // wherever it lies. NULL where they cannot be read.
 const char *plb_typed_command(plb_arena *arena);
 
+// The words of such a text, "plumb" among them, in `arena`. PLB_EINVAL: a quote without its end.
+PLB_MUST_USE plb_status plb_typed_words(const char *text, plb_arena *arena, char ***words,
+                                        int *count);
+
 #endif

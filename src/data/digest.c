@@ -49,6 +49,28 @@ static plb_status digest_open_file(EVP_MD_CTX *context, int file, const char *pa
     return status;
 }
 
+static void write_digest(const unsigned char *digest, unsigned int length, char *text) {
+    for (unsigned int i = 0; i < length && 2 * i + 2 < PLB_DIGEST_TEXT_BYTES; i++)
+        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+}
+
+plb_status plb_digest_blob(bool sha256, const void *bytes, size_t size_bytes,
+                           char text[PLB_DIGEST_TEXT_BYTES]) {
+    char head[32];
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned int length = 0;
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    const size_t head_bytes = (size_t)snprintf(head, sizeof head, "blob %zu", size_bytes) + 1;
+    bool done = context && EVP_DigestInit_ex(context, sha256 ? EVP_sha256() : EVP_sha1(), NULL) &&
+                EVP_DigestUpdate(context, head, head_bytes) &&
+                EVP_DigestUpdate(context, bytes, size_bytes) &&
+                EVP_DigestFinal_ex(context, digest, &length);
+    EVP_MD_CTX_free(context);
+    if (!done) return plb_fail(PLB_EMISSING, "libcrypto does not offer git's checksum");
+    write_digest(digest, length, text);
+    return PLB_OK;
+}
+
 plb_status plb_digest_file(plb_digest_kind kind, const char *path, bool unpack,
                            char text[PLB_DIGEST_TEXT_BYTES]) {
     plb_status status = PLB_OK;
@@ -62,8 +84,7 @@ plb_status plb_digest_file(plb_digest_kind kind, const char *path, bool unpack,
     PLB_TRY_OUT(digest_open_file(context, file, path, unpack));
     if (!EVP_DigestFinal_ex(context, digest, &length))
         PLB_TRY_OUT(plb_fail(PLB_ENOMEM, "%s: libcrypto cannot go on", path));
-    for (unsigned int i = 0; i < length && 2 * i + 2 < PLB_DIGEST_TEXT_BYTES; i++)
-        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    write_digest(digest, length, text);
 out:
     if (file >= 0) close(file);
     EVP_MD_CTX_free(context);
@@ -79,6 +100,12 @@ plb_status plb_digest_file(plb_digest_kind kind, const char *path, bool unpack,
                     "%s: cannot be checked: this build has no libcrypto (Debian: "
                     "libcurl4-openssl-dev libssl-dev)",
                     path);
+}
+
+plb_status plb_digest_blob(bool sha256, const void *bytes, size_t size_bytes,
+                           char text[PLB_DIGEST_TEXT_BYTES]) {
+    (void)sha256, (void)bytes, (void)size_bytes, (void)text;
+    return plb_fail(PLB_EMISSING, "git's checksum: this build has no libcrypto");
 }
 
 #endif

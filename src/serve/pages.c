@@ -365,6 +365,8 @@ static plb_status put_compare(const request *r, const char *names) {
     PLB_TRY(find_run(r, strtoll(a, NULL, 10), &first));
     PLB_TRY(find_run(r, strtoll(b, NULL, 10), &second));
     if (!first || !second) return put_not_there(r, "run", first ? b : a);
+    if (first->id == second->id)
+        return put_missing(r, "Expected the numbers of two runs: a run is as fast as itself.");
     snprintf(title, sizeof title, "Run %s against run %s", b, a);
     plb_document *d = plb_document_new(title);
     if (!d) return no_memory();

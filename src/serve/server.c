@@ -15,7 +15,8 @@
 #include "serve/pages.h"
 #include "serve/serve.h"
 
-enum { MOST_CONNECTIONS = 32, TIMEOUT_S = 30 };
+// A client that says nothing is let go soon, one that waits for a page or reads it is not.
+enum { MOST_CONNECTIONS = 64, MOST_OF_ONE = 32, SILENT_S = 5, ANSWER_S = 30 };
 
 struct plb_server {
     struct MHD_Daemon *daemon;
@@ -133,6 +134,7 @@ static enum MHD_Result handle(void *context, connection *c, const char *path, co
     (void)version, (void)upload;
     if (!*state) { // the headers alone so far
         *state = &seen;
+        MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)ANSWER_S);
         return MHD_YES;
     }
     if (*upload_size) {
@@ -150,6 +152,13 @@ static enum MHD_Result handle(void *context, connection *c, const char *path, co
     if (s->token && MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "token"))
         return keep_token(s, c, path);
     return put_page(s, c, path);
+}
+
+// The answer is sent: the connection may bring another request.
+static void wait_again(void *context, connection *c, void **state,
+                       enum MHD_RequestTerminationCode how) {
+    (void)context, (void)state, (void)how;
+    MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)SILENT_S);
 }
 
 // ---------------------------------------------------------------------------- start and stop
@@ -190,14 +199,16 @@ static plb_status check_token(const char *token) {
     return PLB_OK;
 }
 
+// By poll: with epoll, which libmicrohttpd takes by itself, 0.9.75 overlooks that a client has left
+// in the middle of a request, and some dozens of these kept everybody else out.
 static plb_status listen_at(plb_server *s, const address *a) {
-    const unsigned flags =
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO | (a->six ? MHD_USE_IPv6 : 0u);
+    const unsigned flags = MHD_USE_POLL_INTERNAL_THREAD | (a->six ? MHD_USE_IPv6 : 0u);
     errno = 0;
-    s->daemon =
-        MHD_start_daemon(flags, 0, NULL, NULL, handle, s, MHD_OPTION_SOCK_ADDR, &a->at.any,
-                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)MOST_CONNECTIONS,
-                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S, MHD_OPTION_END);
+    s->daemon = MHD_start_daemon(flags, 0, NULL, NULL, handle, s, MHD_OPTION_SOCK_ADDR, &a->at.any,
+                                 MHD_OPTION_CONNECTION_LIMIT, (unsigned)MOST_CONNECTIONS,
+                                 MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)MOST_OF_ONE,
+                                 MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENT_S,
+                                 MHD_OPTION_NOTIFY_COMPLETED, wait_again, NULL, MHD_OPTION_END);
     if (!s->daemon) {
         return plb_fail(PLB_EIO, "cannot listen on %s, port %d: %s", s->bind, s->port,
                         errno ? strerror(errno) : "the port is taken, or not ours");

@@ -236,10 +236,13 @@ static void read_history(reader *r, void *row) {
         r->failed |= !m->summary;
     }
     m->software = PLB_HASH_SEED;
-    for (int column = 6; column < 8; column++) {
+    for (int column = 6; column < 9; column++) {
         const char *text = (const char *)sqlite3_column_text(r->statement, column);
         m->software = plb_hash_string(m->software, text ? text : "");
     }
+    // Nobody knows what a run without a revision measured: it is like no other.
+    if (sqlite3_column_type(r->statement, 6) == SQLITE_NULL)
+        m->software = plb_hash_bytes(m->software, &m->run, sizeof m->run);
 }
 
 plb_status plb_store_history(plb_store *store, const int64_t *runs, size_t run_count, int algorithm,
@@ -257,8 +260,12 @@ plb_status plb_store_history(plb_store *store, const int64_t *runs, size_t run_c
     sqlite3_stmt *select;
     PLB_TRY_OUT(plb_db_prepare(
         store,
+        "WITH tree AS MATERIALIZED " // one reading of each run's long text, not of each case's
+        "(SELECT id, fingerprint ->> '$.software.work_tree' AS hash FROM run WHERE machine IN "
+        "(SELECT machine FROM run WHERE id IN (SELECT value FROM json_each(?2)))) "
         "SELECT m.id, m.run, m.case_id, m.samples_hash, run.machine, summary.body, run.git, "
-        "m.versions FROM measurement m JOIN run ON run.id = m.run "
+        "json(m.versions), tree.hash FROM measurement m JOIN run ON run.id = m.run "
+        "JOIN tree ON tree.id = m.run "
         "LEFT JOIN summary ON summary.measurement = m.id AND summary.algorithm = ?1 "
         "AND summary.samples_hash = m.samples_hash "
         "WHERE m.outcome = 'ok' AND m.case_id IN (SELECT case_id FROM measurement "

@@ -38,7 +38,9 @@ typedef struct plb_measurement_row {
     const char *reason, *log;
     const char *proof, *versions, *results; // JSON
     int64_t machine_id;
-    uint64_t software; // hash of git revision and versions: equal if the same code was measured
+    // Of the history: hash of git revision, work tree and versions, equal if the same code was
+    // measured, as far as is known; of a run without a revision like no other run's.
+    uint64_t software;
     int64_t samples_hash;
     const uint8_t *summary; // its cached body, if it is up to date for `algorithm`
     size_t summary_bytes;

@@ -21,8 +21,8 @@ static plb_status insert_study(plb_store *store, int64_t run_id, const char *nam
 
 plb_status plb_store_begin_study(plb_store *store, int64_t run_id, const char *name,
                                  const char *spec, const char *options) {
-    PLB_TRY(plb_db_begin(store));
-    return plb_db_end(store, insert_study(store, run_id, name, spec, options));
+    PLB_TRY(plb_store_transaction(store));
+    return plb_store_transaction_end(store, insert_study(store, run_id, name, spec, options));
 }
 
 // A column's text in the arena; *failed is set when there is no memory.
@@ -82,8 +82,8 @@ static plb_status upsert_item(plb_store *store, int64_t run_id, const plb_study_
 }
 
 plb_status plb_store_put_item(plb_store *store, int64_t run_id, const plb_study_item_row *item) {
-    PLB_TRY(plb_db_begin(store));
-    return plb_db_end(store, upsert_item(store, run_id, item));
+    PLB_TRY(plb_store_transaction(store));
+    return plb_store_transaction_end(store, upsert_item(store, run_id, item));
 }
 
 // Whether a row with these may be taken.

@@ -151,8 +151,13 @@ def test_kill(how):
         check(case["outcome"] == "ok" and case["median_ms"] > 0 and case["proof"]["equal"] and
               case["load_ms"] > 0 and case["samples"] > 0 and case["starts"] == 1,
               f"resumed: {case}")
+    whole = stored(place).execute("select * from run").fetchall()
     status, again, err = place.run(*words, "--resume", "1")
     check(status == 0 and all(case["resumed"] for case in again["cases"]), "measured again")
+    check(stored(place).execute("select * from run").fetchall() == whole, "a done run was changed")
+    status, _, err = place.run(*words, "--starts", "2", "--resume", "1")
+    check(status == 2 and "expected --starts 1, as it began, found --starts 2" in err,
+          f"other flags: {status} {err[-500:]}")
     for old, new in zip(document["cases"], again["cases"]):
         check(all(old[key] == new[key] for key in ("median_ms", "samples", "load_ms", "proof",
                                                    "steady", "versions", "peak_rss_bytes", "stop")),

@@ -14,7 +14,9 @@
 #include "base/folder.h"
 #include "bench/fingerprint.h"
 #include "bench/git.h"
+#include "bench/git_index.h"
 #include "bench/machine_state.h"
+#include "bench/work_tree.h"
 #include "faults.h"
 
 static char folder[64];
@@ -232,6 +234,108 @@ static void test_git(void) {
     remove_folder();
 }
 
+// Words of a shell, in the work tree.
+static bool shell(const char *words) {
+    char command[512];
+    snprintf(command, sizeof command,
+             "cd '%s/repo' && export GIT_CONFIG_GLOBAL=/dev/null && "
+             "git() { command git -c user.name=a -c user.email=a@b \"$@\"; } && { %s; } "
+             ">/dev/null 2>&1",
+             folder, words);
+    return system(command) == 0;
+}
+
+static void take_tree(char out[PLB_WORK_TREE_BYTES]) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/repo/deep", folder);
+    plb_work_tree_hash(path, out);
+}
+
+static void check_tree(const char *expected, bool same) {
+    char found[PLB_WORK_TREE_BYTES];
+    take_tree(found);
+    CHECK_SAY(strlen(found) == 16 && (strcmp(found, expected) == 0) == same, "%s and %s", expected,
+              found);
+}
+
+// What is edited shows, however git is told of it; what is only touched does not.
+static void check_edits(void) {
+    char clean[PLB_WORK_TREE_BYTES], edited[PLB_WORK_TREE_BYTES];
+    take_tree(clean);
+    CHECK(shell("git status") && strlen(clean) == 16);
+    check_tree(clean, true);
+    put("repo/new", "nobody told git of it\n");
+    check_tree(clean, true);
+    CHECK(shell("touch -d '2001-02-03 04:05:06' deep/b"));
+    check_tree(clean, true);
+    put("repo/deep/b", "B\n"); // as long as before
+    take_tree(edited);
+    check_tree(clean, false);
+    CHECK(shell("git add -u"));
+    check_tree(edited, true);
+    put("repo/deep/b", "b\n");
+    check_tree(clean, true);
+    CHECK(shell("git add -u"));
+    check_tree(clean, true);
+    CHECK(shell("chmod +x a"));
+    check_tree(clean, false);
+    CHECK(shell("chmod -x a && rm link && ln -s deep link"));
+    check_tree(clean, false);
+    CHECK(shell("git checkout link && rm a"));
+    check_tree(clean, false);
+    CHECK(shell("git checkout a"));
+    check_tree(clean, true);
+}
+
+static void test_work_tree(void) {
+    char found[PLB_WORK_TREE_BYTES];
+    make_folder();
+    put("repo/a", "a\n");
+    put("repo/deep/b", "b\n");
+    plb_work_tree_hash("/", found);
+    CHECK(!*found);
+    if (!shell("git init")) {
+        remove_folder();
+        SKIP("no git");
+    }
+    take_tree(found);
+    CHECK(!*found); // without a commit
+    CHECK(shell("ln -s a link && git add -A && git commit -m one"));
+    for (int version = 2; version <= 4; version += 2) {
+        CHECK(shell(version == 2 ? "git update-index --index-version 2"
+                                 : "git update-index --index-version 4"));
+        check_edits();
+    }
+    CHECK(shell("git update-index --split-index"));
+    take_tree(found);
+    CHECK(!*found); // says in part what git knows
+    remove_folder();
+}
+
+static void count_entry(void *context, const plb_git_entry *entry) {
+    (void)entry;
+    ++*(int *)context;
+}
+
+static void test_bad_index(void) {
+    static const uint8_t zeros[200] = {0};
+    uint8_t bytes[200] = "DIRC\0\0\0\2\0\0\0\1";
+    int entries = 0;
+    CHECK_FAILS(PLB_EINVAL, "version 2 to 4",
+                plb_git_index_read(zeros, 200, 20, count_entry, NULL));
+    CHECK_FAILS(PLB_EINVAL, "found its end", plb_git_index_read(bytes, 20, 20, count_entry, NULL));
+    for (size_t size = 32; size < 96; size++)
+        CHECK_FAILS(PLB_EINVAL, "found its end",
+                    plb_git_index_read(bytes, size, 20, count_entry, &entries));
+    CHECK(entries == 0);
+    memcpy(bytes + 76, "link", 4); // behind the one entry
+    CHECK_FAILS(PLB_EINVAL, "extension that is not known",
+                plb_git_index_read(bytes, 104, 20, count_entry, &entries));
+    memcpy(bytes + 76, "TREE", 4);
+    CHECK_OK(plb_git_index_read(bytes, 104, 20, count_entry, &entries));
+    CHECK(entries == 2);
+}
+
 static plb_status take_and_free(void *root) {
     plb_fingerprint f;
     plb_status status = plb_fingerprint_take(root, 0, &f);
@@ -251,6 +355,8 @@ static const check_test tests[] = {
     {"allocator_of_the_environment", test_allocator_of_the_environment},
     {"busy", test_busy},
     {"git", test_git},
+    {"work_tree", test_work_tree},
+    {"bad_index", test_bad_index},
     {"out_of_memory", test_out_of_memory},
 };
 CHECK_MAIN(tests)

@@ -4,6 +4,7 @@
 
 PLB_TEST_FULL=1 also compares two runs of 10,000 cases.
 """
+import contextlib
 import csv
 import io
 import json
@@ -11,6 +12,7 @@ import math
 import os
 import pathlib
 import random
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -66,11 +68,13 @@ def failed(keys, outcome, reason, log=None):
     return {"case": keys, "outcome": outcome, "reason": reason, "log": log, "starts": []}
 
 
-def run_of(cases, label=None, git=None, machine=None, state="done"):
+def run_of(cases, label=None, git=None, machine=None, state="done", command="plumb bench lenet",
+           work_tree=None):
+    software = {"software": {"work_tree": work_tree}} if work_tree else {}
     return {"document": "run", "document_version": 1, "run": {
-        "uuid": f"{UUIDS.getrandbits(128):032x}", "label": label, "command": "plumb bench lenet",
+        "uuid": f"{UUIDS.getrandbits(128):032x}", "label": label, "command": command,
         "git": git, "state": state, "began_ms": 1_700_000_000_000, "ended_ms": 1_700_000_060_000,
-        "machine": machine or MACHINE, "fingerprint": {"state": {"load_1min": 0.25}},
+        "machine": machine or MACHINE, "fingerprint": {"state": {"load_1min": 0.25}, **software},
         "fingerprint_end": None}, "cases": cases}
 
 
@@ -138,6 +142,70 @@ def test_round_trip():
         assert run.returncode == 2 and "already, as run 1" in run.stderr, run.stderr
 
 
+def test_numbers_keep_their_digits():
+    draw = random.Random(13)
+    numbers = [8.184670410489945e-08, 0.1, 1 / 3, 1e300, 5e-324, 2.0, -0.0, 1e22]
+    with Store() as store, Store() as other:
+        entry = measured(draw, case(), 2e6) | {"proof": {"errors": numbers},
+                                               "results": {"flops": 1 / 3, "n": {"deep": numbers}}}
+        content = run_of([entry], machine=MACHINE | {"quota_cpus": 1 / 3})
+        content["run"]["fingerprint"]["odd"] = numbers
+        store.add(content)
+        exported = document("export", 1, db=store.db)
+        assert exported["cases"][0]["proof"]["errors"] == numbers, exported["cases"][0]["proof"]
+        assert exported["run"]["fingerprint"]["odd"] == numbers
+        other.add(exported)
+        assert plumb("export", 1, db=other.db).stdout == plumb("export", 1, db=store.db).stdout
+
+
+def test_a_machine_is_the_same_wherever_it_comes_from():
+    """Its facts are the text that a run of this machine stores, not only as true."""
+    draw = random.Random(14)
+    with Store() as store:
+        store.add(run_of([measured(draw, case(), 1e6)]))
+        with contextlib.closing(sqlite3.connect(store.db)) as db:
+            facts, = db.execute("SELECT facts FROM machine").fetchone()
+        assert facts == '{"cpu_model": "Test CPU", "logical_cpus": 2, "quota_cpus": 1.1}', facts
+
+
+def study_of(store, items):
+    """Run 1 of the store becomes a study, as `plumb study` writes it."""
+    with contextlib.closing(sqlite3.connect(store.db)) as db, db:
+        db.execute("INSERT INTO study VALUES (1, 'odd', ?, ?)",
+                   ("name: odd\nparts: []\n", '{"quick": false, "time": 0.1}'))
+        for item in items:
+            db.execute("INSERT INTO study_item (run, part, keys, outcome, reason, results) "
+                       "VALUES (1, ?, ?, ?, ?, ?)", item)
+
+
+def test_studies_come_along():
+    items = [("sizes", '{"kind": "sweep", "model": "a\\"b", "batch": 1}', "ok", None,
+              '{"median_ns": 8.184670410489945e-08}'),
+             ("sizes", '{"kind": "sweep", "model": "c", "batch": 2}', "crash", "signal 11", None),
+             ("train", '{"kind": "train", "model": "d"}', "running", "12", None)]
+    with Store() as store, Store() as other:
+        store.add(run_of([], "s"))
+        study_of(store, items)
+        exported = document("export", 1, db=store.db)
+        assert exported["study"]["name"] == "odd" and len(exported["study"]["items"]) == 3
+        other.add(exported)
+        with contextlib.closing(sqlite3.connect(other.db)) as db:
+            name, spec, options = db.execute("SELECT name, spec, options FROM study").fetchone()
+            rows = db.execute("SELECT part, keys, outcome, reason, results FROM study_item "
+                              "ORDER BY id").fetchall()
+        assert (name, spec) == ("odd", "name: odd\nparts: []\n")
+        assert options == '{"quick": false, "time": 0.1}'  # a study is resumed by these texts
+        assert rows[:2] == items[:2] and rows[2][:3] == (*items[2][:2], "left-out"), rows
+        text = plumb("show", 1, db=store.db).stdout
+        assert "the study odd: `plumb report 1 " in text, text
+        bad = json.loads(json.dumps(exported))
+        bad["run"]["uuid"] = "f" * 32
+        bad["study"]["items"][1]["outcome"] = "great"
+        run = plumb("import", other.file(bad), db=other.db)
+        assert run.returncode == 2 and 'study, item 1: "outcome": expected' in run.stderr, run
+        assert len(document("runs", db=other.db)["runs"]) == 1
+
+
 def test_bad_documents():
     draw = random.Random(2)
     good = run_of([measured(draw, case(), 2e6, starts=1)])
@@ -157,24 +225,36 @@ def test_bad_documents():
     bad = [("{", "line 1, column"), ("[]", "expected what `plumb export"),
            (changed(at("document_version", value=2)), "version 1"),
            (changed(at("run", "uuid", value=None)), 'run: "uuid": expected a text'),
-           (changed(at("run", "state", value="great")), "CHECK constraint"),
+           (changed(at("run", "state", value="great")),
+            'run: "state": expected running, done, interrupted or failed, found "great"'),
            (changed(at("cases", 0, "case", "batch", value="x")), "case 0: case: key batch"),
-           (changed(at("cases", 0, "outcome", value="fine")), "CHECK constraint"),
+           (changed(at("cases", 0, "outcome", value="fine")),
+            'case 0: "outcome": expected ok, invalid, refused, oom, timeout, crash, protocol or '
+            'null, found "fine"'),
+           (changed(at(*first, "outcome", value="fine")), 'case 0, start 0: "outcome": expected'),
            (changed(at(*first, "number", value=-1)), 'case 0, start 0: "number"'),
            (changed(at(*first, "blocks", value=None)), "exported without"),
            (changed(at(*first, "blocks", 1, "samples_ns", value=[])), "start 0, block 1"),
            (changed(at(*first, "blocks", 1, "samples_ns", value=[1.5])), "whole numbers"),
-           (changed(at(*first, "blocks", 1, "samples_ns", value=[5, -5])), "expected a time"),
+           (changed(at(*first, "blocks", 1, "samples_ns", value=[5, -5])),
+            'case 0, start 0, block 1: "samples_ns": expected times as whole numbers from 1 to '
+            '2^53, found -5'),
+           (changed(at(*first, "blocks", 1, "samples_ns", value=[0])), "from 1 to 2^53, found 0"),
+           (changed(at(*first, "blocks", 0, "samples_ns", value=[1 << 62])), 'block 0: "samples_'),
            (changed(at(*first, "blocks", 1, "kind", value="x")), "timed or warmup"),
            (changed(at(*first, "blocks", 1, "sweep", value=1 << 30)), "below 2^20"),
            (changed(at(*first, "blocks", 1, "iterations_per_sample", value=1 << 62)), "to 2^40"),
            (changed(at(*first, "blocks", 1, "marks", value=1 << 32)), "below 2^32"),
-           (changed(lambda d: d["cases"].append(d["cases"][0])), "case 1: \"case\": expected each")]
+           (changed(lambda d: d["cases"][0]["starts"].append(d["cases"][0]["starts"][0])),
+            "case 0, start 1: "),
+           (changed(lambda d: d["cases"].append(d["cases"][0])), "case 1: \"case\": expected each"),
+           (changed(at("study", value=[])), '"study": expected an object or null, found a list')]
     with Store() as store:
         for content, words in bad:
             run = plumb("import", store.file(content), db=store.db)
             assert run.returncode == 2 and words in run.stderr, (words, run.stderr)
             assert run.stderr.count("\n") == 1
+            assert str(store.path / "run.json") in run.stderr, run.stderr
         assert document("runs", db=store.db)["runs"] == []  # nothing half done is left
         store.add(good)
 
@@ -275,10 +355,115 @@ def test_refusals():
             assert run.returncode == 2 and message in run.stderr, (words, run.stderr)
         store.add(run_of([failed(case(batch=4), "crash", "signal 11")]))
         assert plumb("compare", 1, 4, db=store.db).returncode == 2  # other work that failed
-        run = plumb("compare", 1, 1, db=store.db)
-        assert run.returncode == 5 and "nothing to compare" in run.stderr, run
+        store.add(run_of([measured(draw, case(), 1e6)], git="aaaa" * 10, label="one"))
+        for words in ((1, 1), ("run:1", 1, "--anyway"), (5, "one"), ("git:aaaa", "git:aaaa")):
+            run = plumb("compare", *words, db=store.db)
+            assert run.returncode == 2 and "are both of run" in run.stderr, run
+            assert run.stderr.count("\n") == 1 and not run.stdout, run
+        store.add(run_of([measured(draw, case(batch=3), 1e6)], label="one"))
+        run = plumb("compare", "label:one", "one", db=store.db)
+        assert run.returncode == 2 and "are the same measurements" in run.stderr, run
+        assert plumb("compare", 1, 5, db=store.db).returncode in (0, 1)
         run = plumb("runs", db=store.path / "none.db")
         assert run.returncode == 3 and "no store there yet" in run.stderr, run.stderr
+
+
+def test_cases_that_vanish():
+    draw = random.Random(15)
+    with Store() as store:
+        whole = [measured(draw, case(batch=b), 1e6 * b, groups=False, starts=4) for b in (1, 2, 4)]
+        for cases in (whole, whole, whole[:2], whole[:2] + [failed(case(batch=4), "refused", "no")],
+                      whole[:2] + [measured(draw, case(batch=8), 8e6, groups=False)], whole[1:]):
+            store.add(run_of(cases, git="aaaa" * 10))
+        for run, missing in ((2, 0), (3, 1), (4, 1), (5, 1), (6, 1)):
+            counts = document("compare", 1, run, db=store.db)["counts"]
+            assert counts["missing"] == missing and counts["failed"] == 0, (run, counts)
+            text = plumb("compare", 1, run, db=store.db).stdout.strip().split("\n")[-1]
+            assert (", 1 of A MISSING in B" in text) == bool(missing), text
+            found = plumb("compare", 1, run, "--fail-missing", db=store.db).returncode
+            assert found == missing, (run, found)
+        store.add(run_of([failed(case(batch=9), "crash", "signal 11")]))
+        store.add(run_of([measured(draw, case(batch=9), 1e6), *whole]))
+        counts = document("compare", 7, 8, db=store.db, code=2)["counts"]
+        assert counts["missing"] == 0, counts  # A has no time either
+        run = plumb("compare", "--by", "batch", "--fail-missing", db=store.db)
+        assert run.returncode == 2 and "--by has no B" in run.stderr, run
+
+
+def test_edits_teach_no_spread_of_runs():
+    """What runs of unchanged software differ by is not learnt from runs between which it changed:
+    trial edits of one revision, or programs that no revision names."""
+    for named in (True, False):
+        draw = random.Random(16)
+
+        def one(ns, git, tree, named=named, draw=draw):
+            return run_of([measured(draw, case(batch=b), b * ns, groups=False, starts=4)
+                           for b in (1, 2)], git=git * 10 if named else None,
+                          work_tree=tree if named else None)
+        with Store() as store:
+            for _ in range(6):
+                store.add(one(1e6, "aaaa", "0" * 16))
+            store.add(one(1.1e6, "bbbb", "1" * 16))
+            before = document("compare", 6, 7, db=store.db, code=1)
+            for ns, tree in ((1.6e6, "2"), (2.4e6, "3"), (3.6e6, "4")):
+                store.add(one(ns, "aaaa", tree * 16))
+            after = document("compare", 6, 7, db=store.db, code=1)
+            assert before["counts"]["slower"] == after["counts"]["slower"] == 2, after["counts"]
+            if not named:
+                continue
+            for ns in (1.6e6, 2.4e6, 3.6e6):  # of the very same files they are noise
+                store.add(one(ns, "aaaa", "0" * 16))
+            unsure = document("compare", 6, 7, db=store.db)
+            assert unsure["counts"]["unsure"] == 2, unsure["counts"]
+
+
+def test_a_run_goes_on_as_it_began():
+    draw = random.Random(17)
+    began = "plumb bench lenet5 'no model' --region latency --label 'it'\\''s' --db x --no-lock"
+    words = ["lenet5", "no model", "--label", "it's"]
+    with Store() as store:
+        for state in ("interrupted", "done"):
+            store.add(run_of([measured(draw, case(), 1e6)], state=state, command=began))
+        store.add(run_of([], command="plumb study tiny", state="interrupted"))
+        store.add(run_of([], command="plumb profile -- sleep 1"))
+        before = [document("export", number, db=store.db) for number in (1, 2, 3, 4)]
+        for number, given, message in (
+                (1, [*words, "--region", "host"],
+                 "--resume 1: expected --region latency, as it began, found --region host"),
+                (1, [*words, "--starts", 5], "expected --starts 3, as it began, found --starts 5"),
+                (2, [*words, "--profile"], "--resume 2: expected no --profile, as it began"),
+                (1, words[:2], "expected --label it's, as it began, found no --label"),
+                (1, words[1:], "expected lenet5, as it began, found no model"),
+                (2, ["alexnet", *words], "expected lenet5, as it began, found alexnet"),
+                (1, [words[0], *words[2:]], "expected no model, as it began, found no more models"),
+                (3, words, "expected a run of `plumb bench`, found one of `plumb study`"),
+                (4, words, "expected a run of `plumb bench`, found one of `plumb profile`"),
+                (9, words, "there is no run 9")):
+            run = plumb("bench", *given, "--resume", number, db=store.db)
+            assert run.returncode == 2 and message in run.stderr, (given, run.stderr)
+        run = plumb("bench", "--time", "3.0", *words, "--json", "--resume=1", db=store.db)
+        assert run.returncode == 2 and "--resume" not in run.stderr, run.stderr  # the same command
+        assert before == [document("export", number, db=store.db) for number in (1, 2, 3, 4)]
+
+
+def test_lists_have_a_word_between_commas():
+    with Store() as store:
+        for flag, value in (("batch", "1,,2"), ("batch", ",1"), ("stack", "plumb-plan,"),
+                            ("set", ","), ("threads", "1,")):
+            run = plumb("bench", "lenet5", f"--{flag}", value, db=store.db)
+            assert run.returncode == 2 and f"--{flag} {value}: expected a word" in run.stderr, run
+            assert not store.db.exists()
+
+
+def test_export_says_what_contradicts():
+    draw = random.Random(18)
+    with Store() as store:
+        store.add(run_of([measured(draw, case(), 1e6)]))
+        for form in ("csv", "markdown", "junit"):
+            run = plumb("export", 1, "--json", "--format", form, db=store.db)
+            assert run.returncode == 2 and not run.stdout, run
+            assert f"found --format {form}" in run.stderr, run.stderr
+        assert plumb("export", 1, "--json", "--format", "json", db=store.db).returncode == 0
 
 
 def test_what_was_interrupted_has_not_failed():

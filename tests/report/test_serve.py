@@ -8,10 +8,12 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.append(str(pathlib.Path(__file__).parents[1]))
 import browser  # noqa: E402
@@ -84,8 +86,8 @@ def test_pages(folder):
         status, text, _ = server.get("/compare/1/3")
         assert status == 200 and "plumb compare 1 3" in text and ">SLOWER<" not in text
         for path in ("/run/77", "/run/x", "/case/ffff", "/case/xyz", "/compare/1", "/compare/1/99",
-                     "/compare/1/3/2", "/compare/1/3x",
-                     "/nothing", "//evil.example/", "/run/../etc"):
+                     "/compare/1/1", "/compare/1/3/2", "/compare/1/3x", "/nothing",
+                     "//evil.example/", "/run/../etc"):
             assert server.get(path)[0] == 404, path
 
 
@@ -122,6 +124,41 @@ def test_token(folder):
         assert server.get("/run/3", Cookie=cookie)[0] == 200
         assert server.get("/", Authorization="Bearer very-secret")[0] == 200
         assert server.get("/", Authorization="Bearer ")[0] == 401
+
+
+def half_requests(server, count):
+    """Clients that leave in the middle of a request."""
+    host, port = server.address[len("http://"):-1].rsplit(":", 1)
+    for _ in range(count):
+        with socket.create_connection((host, int(port)), 20) as line:
+            line.sendall(b"GET / HTTP/1.1\r\nHost: loc")
+
+
+def test_clients_that_leave(folder):
+    with Server(fill(folder)) as server:
+        half_requests(server, 100)
+        begin = time.monotonic()
+        assert server.get("/")[0] == 200
+        assert time.monotonic() - begin < 4, time.monotonic() - begin
+
+
+def test_silent_clients(folder):
+    """Those that stay and say nothing more are let go after some seconds."""
+    with Server(fill(folder)) as server:
+        host, port = server.address[len("http://"):-1].rsplit(":", 1)
+        silent = [socket.create_connection((host, int(port)), 20) for _ in range(40)]
+        begin = time.monotonic()
+        for line in silent:
+            line.sendall(b"GET / HTTP/1.1\r\n")
+        for _ in range(20):  # one that found no place asks again
+            try:
+                assert server.get("/")[0] == 200
+                break
+            except ConnectionError:
+                time.sleep(1)
+        assert time.monotonic() - begin < 18, time.monotonic() - begin
+        for line in silent:
+            line.close()
 
 
 def test_addresses(folder):
@@ -185,4 +222,5 @@ def test_in_a_browser(folder):
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="plumb-test-") as name:
-        sys.exit(run(globals(), pathlib.Path(name)))
+        sys.exit(run(globals(), pathlib.Path(name),
+                     timed=(test_clients_that_leave, test_silent_clients)))
