@@ -59,11 +59,18 @@ typedef struct context {
     plb_arena *arena;
 } context;
 
+// "FILE, line 3", or the flag that the value came from.
+static const char *place_of(const context *c, const plb_yaml *at) {
+    if (at->place) return at->place;
+    const char *place = plb_arena_printf(c->arena, "%s, line %d", c->label, at->line);
+    return place ? place : c->label;
+}
+
 static plb_status expected(const context *c, const plb_yaml *at, const char *what) {
     const char *found = at->kind == PLB_YAML_TEXT   ? at->text
                         : at->kind == PLB_YAML_LIST ? "a list"
                                                     : "a map";
-    return plb_fail(PLB_EINVAL, "%s, line %d: %s: expected %s, found %.60s", c->label, at->line,
+    return plb_fail(PLB_EINVAL, "%s: %s: expected %s, found %.60s", place_of(c, at),
                     at->key ? at->key : "element", what, found);
 }
 
@@ -77,7 +84,7 @@ static plb_status check_keys(const context *c, const plb_yaml *map, const field 
         for (int i = 0; i < count; i++) known |= !strcmp(names[i], at->key);
         if (known) continue;
         const char *nearest = plb_nearest_name(at->key, names, (size_t)count);
-        return plb_fail(PLB_EINVAL, "%s, line %d: no key %s%s%s%s", c->label, at->line, at->key,
+        return plb_fail(PLB_EINVAL, "%s: no key %s%s%s%s", place_of(c, at), at->key,
                         nearest ? "; did you mean " : "", nearest ? nearest : "",
                         nearest ? "?" : "");
     }
@@ -289,7 +296,7 @@ static plb_status check_part(const context *c, const plb_yaml *at, const plb_stu
                         : need.batch && !part->batch.count         ? "batch"
                                                                    : NULL;
     if (lacks)
-        return plb_fail(PLB_EINVAL, "%s, line %d: the part %s has no %s", c->label, at->line,
+        return plb_fail(PLB_EINVAL, "%s: the part %s has no %s", place_of(c, at),
                         part->name ? part->name : "here", lacks);
     for (size_t i = 0; i < part->devices.count; i++)
         if (!plb_case_is_device(part->devices.word[i]))
@@ -413,8 +420,10 @@ plb_status plb_study_spec_parse(const char *text, size_t length, const char *lab
     PLB_TRY(read_fields(&c, root, spec_fields, SPEC_FIELDS, out));
     if (!out->name) return plb_fail(PLB_EINVAL, "%s: the study has no name", label);
     if (!out->title) out->title = out->name;
+    const plb_yaml *findings = plb_yaml_find(root, "findings");
+    const char *place = findings && findings->place ? findings->place : label;
     for (size_t i = 0; i < out->findings.count; i++)
-        PLB_TRY(plb_study_check_finding(out->findings.word[i], label));
+        PLB_TRY(plb_study_check_finding(out->findings.word[i], place));
     PLB_TRY(read_parts(&c, plb_yaml_find(root, "parts"), out));
     char *copy = plb_arena_copy(arena, text, length + 1);
     if (!copy) return plb_fail(PLB_ENOMEM, "%s: no memory to read it", label);

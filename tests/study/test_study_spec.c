@@ -123,6 +123,24 @@ static void mistakes_are_named_with_line_and_key(void) {
     CHECK_FAILS(PLB_EINVAL, "expected a document, found none", parse("", &options, &spec));
 }
 
+static void what_a_flag_sets_is_named_by_the_flag(void) {
+    static const char *const sets[][2] = {
+        {"parts.train.epochs=-1", "--set parts.train.epochs: epochs: expected a "},
+        {"parts.train.seeds=[1, x]", "--set parts.train.seeds: element: expected a whole number"},
+        {"parts.train={name: train, lrr: 1}", "--set parts.train: no key lrr; did you mean lr?"},
+        {"parts.train={name: train}", "--set parts.train: the part train has no models"},
+        {"findings=[c_acuracy]", "--set findings: findings: there is no c_acuracy"},
+        {"parts.train.seeds=[1", "--set parts.train.seeds, line 2: YAML: "},
+    };
+    plb_study_spec spec;
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        plb_spec_options options = {.set = sets[i][0]};
+        plb_status status = parse(text, &options, &spec);
+        CHECK_FAILS(PLB_EINVAL, sets[i][1], status);
+        CHECK_SAY(!strstr(plb_error_text(), "tiny.yaml"), "%s", plb_error_text());
+    }
+}
+
 // The double of the largest power of two that is a number is none.
 static void a_range_ends_where_numbers_do(void) {
     plb_study_spec spec;
@@ -202,6 +220,7 @@ static const check_test tests[] = {
     {"quick_and_set_change_values", quick_and_set_change_values},
     {"parts_are_chosen_by_name", parts_are_chosen_by_name},
     {"mistakes_are_named_with_line_and_key", mistakes_are_named_with_line_and_key},
+    {"what_a_flag_sets_is_named_by_the_flag", what_a_flag_sets_is_named_by_the_flag},
     {"a_range_ends_where_numbers_do", a_range_ends_where_numbers_do},
     {"the_studies_that_come_along_are_right", the_studies_that_come_along_are_right},
     {"a_study_that_is_not_there_is_told_those_that_are",
