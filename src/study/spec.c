@@ -21,8 +21,9 @@
 enum { MAX_FIELDS = 48, MAX_NUMBERS = 64, MAX_PARTS = 64, STUDY_FOLDERS = 3 };
 static const size_t file_limit_bytes = (size_t)1 << 20;
 
-// SET: words of which none is there twice; THREADS: numbers, or "all".
+// SET: words of which none is there twice; THREADS: numbers, or "all"; NAME: of files.
 typedef enum field_kind {
+    NAME,
     TEXT,
     INT,
     REAL,
@@ -59,7 +60,7 @@ static const char *const optimizer_words[] = {"sgd", "adam", "adamw", NULL};
 #define WITHIN(name, what, low, high, wants) \
     { #name, what, offsetof(plb_study_part, name), wants, NULL, low, high }
 static const field part_fields[] = {
-    PART(name, TEXT),
+    PART(name, NAME),
     PART(title, TEXT),
     PART(about, TEXT),
     PART(kind, KIND),
@@ -94,7 +95,7 @@ static const field part_fields[] = {
 #define SPEC(name, what) \
     { #name, what, offsetof(plb_study_spec, name), NULL, NULL, 0, 0 }
 static const field spec_fields[] = {
-    SPEC(name, TEXT),
+    SPEC(name, NAME),
     SPEC(title, TEXT),
     SPEC(about, TEXT),
     SPEC(origin, TEXT),
@@ -187,6 +188,16 @@ static plb_status read_text(const context *c, const field *f, const plb_yaml *at
                             const char **out) {
     *out = at->text;
     return check_word(c, f, at);
+}
+
+// It names files: the study's its page, a part's the pictures of its figures.
+static plb_status read_name(const context *c, const plb_yaml *at, const char **out) {
+    *out = at->text;
+    size_t plain = strspn(at->text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                    "0123456789_.-");
+    bool legal = *at->text && *at->text != '.' && *at->text != '-' && !at->text[plain];
+    if (legal || c->options->stored) return PLB_OK;
+    return expected(c, at, "a name of letters, digits, _, - and ., for files");
 }
 
 static plb_status read_bool(const context *c, const plb_yaml *at, bool *out) {
@@ -285,6 +296,7 @@ static plb_status read_field(const context *outer, const plb_yaml *at, const fie
     void *place = (char *)to + f->offset;
     if (f->kind <= REAL && at->kind != PLB_YAML_TEXT) return expected(c, at, "one value");
     switch (f->kind) {
+    case NAME: return read_name(c, at, place);
     case TEXT: return read_text(c, f, at, place);
     case INT: return read_int(c, f, at, at->text, place);
     case REAL: return read_real(c, f, at, place);

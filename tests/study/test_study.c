@@ -45,7 +45,7 @@ static void close_store(void) {
 // What this version refuses was measured by one that did not: its numbers are still to be had.
 static void a_run_of_values_that_are_refused_now_is_read(void) {
     plb_document *document = NULL;
-    open_store_with("{\"quick\":false,\"set\":\"parts.sizes.batch=[2, 2];"
+    open_store_with("{\"quick\":false,\"set\":\"name=a b;parts.sizes.batch=[2, 2];"
                     "parts.sizes.tasks=Train;parts.train.lr=-1;parts.sizes.size=0..8\"}");
     CHECK_OK(plb_study_document(store, run, &document));
     plb_document_free(document);

@@ -186,6 +186,27 @@ static void what_bench_refuses_is_refused(void) {
     CHECK(spec.parts[1].size.count == 2 && spec.parts[0].lr == 0);
 }
 
+// They name files: the study's its page, a part's the pictures of its figures.
+static void names_are_names_of_files(void) {
+    static const char *const names[] = {"../../evil", "a/b", "..", ".hidden", "-x", "\"\"", "a b"};
+    plb_study_spec spec;
+    plb_spec_options options = {0};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char line[64], words[120];
+        const char *found = strcmp(names[i], "\"\"") == 0 ? "" : names[i];
+        snprintf(line, sizeof line, "name: %s\ntitle", names[i]);
+        snprintf(words, sizeof words,
+                 "tiny.yaml, line 1: name: expected a name of letters, digits, _, - and ., for "
+                 "files, found %s",
+                 found);
+        CHECK_FAILS(PLB_EINVAL, words, parse(with("name: tiny\ntitle", line), &options, &spec));
+        snprintf(line, sizeof line, "- name: %s\n    kind: sweep", names[i]);
+        CHECK_FAILS(PLB_EINVAL, "line 16: name: expected a name of letters",
+                    parse(with("- name: sizes\n    kind: sweep", line), &options, &spec));
+    }
+    CHECK_OK(parse(with("name: tiny", "name: Tiny_2.0-b"), &options, &spec));
+}
+
 static void what_a_flag_sets_is_named_by_the_flag(void) {
     static const char *const sets[][2] = {
         {"parts.train.epochs=-1", "--set parts.train.epochs: epochs: expected a number from 0"},
@@ -285,6 +306,7 @@ static const check_test tests[] = {
     {"parts_are_chosen_by_name", parts_are_chosen_by_name},
     {"mistakes_are_named_with_line_and_key", mistakes_are_named_with_line_and_key},
     {"what_bench_refuses_is_refused", what_bench_refuses_is_refused},
+    {"names_are_names_of_files", names_are_names_of_files},
     {"what_a_flag_sets_is_named_by_the_flag", what_a_flag_sets_is_named_by_the_flag},
     {"a_range_ends_where_numbers_do", a_range_ends_where_numbers_do},
     {"the_studies_that_come_along_are_right", the_studies_that_come_along_are_right},
