@@ -393,6 +393,21 @@ static bool has_twins(const plb_study_words *devices) {
     return false;
 }
 
+// Names of the zoo, by whoever knows it: this folder does not.
+static plb_status check_models(const context *c, const plb_yaml *at, const plb_study_part *part) {
+    const plb_yaml *key = plb_yaml_find(at, "models");
+    const plb_yaml *word = key && key->kind == PLB_YAML_LIST ? key->first : key;
+    for (size_t i = 0; i < part->models.count && c->options->check_model; i++, word = word->next) {
+        const char *name = part->models.word[i];
+        if (plb_study_is_script(name) || plb_facts_is_file(name)) continue;
+        plb_status status = c->options->check_model(name);
+        if (status)
+            return plb_fail_context(status, "%s: models: expected names of `plumb models`",
+                                    place_of(c, word));
+    }
+    return PLB_OK;
+}
+
 // As `train` has it: momentum is sgd's, and Nesterov's is one of it.
 static plb_status check_momentum(const context *c, const plb_yaml *at, const plb_study_part *part) {
     const plb_yaml *momentum = plb_yaml_find(at, "momentum"), *nesterov;
@@ -409,6 +424,7 @@ static plb_status check_part(const context *c, const plb_yaml *at, const plb_stu
     needs need;
     PLB_TRY(check_files(c, at, part, &need));
     PLB_TRY(check_input(c, at, part));
+    PLB_TRY(check_models(c, at, part));
     PLB_TRY(check_momentum(c, at, part));
     bool train = part->kind == PLB_PART_TRAIN;
     const char *lacks = !part->name                                ? "name"

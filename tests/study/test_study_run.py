@@ -90,6 +90,16 @@ def test_plan_comes_first():
         assert "no dataset digit; did you mean digits?" in done.stderr, done.stderr
 
 
+def test_models_are_those_of_the_zoo():
+    with tempfile.TemporaryDirectory() as folder:
+        done = study(folder, "--dry-run", "--set", "parts.sizes.models=[mnist_cnn, resnet81]",
+                     status=2)
+        assert ("--set parts.sizes.models: models: expected names of `plumb models`: no model "
+                "resnet81; did you mean ") in done.stderr, done.stderr
+        done = own_study(folder, OWN.replace("own.onnx", "[own.onnx,\n      nope]"), status=2)
+        assert "own.yaml, line 7: models: expected names of" in done.stderr, done.stderr
+
+
 def write_set(folder, *names):
     for name in names:
         path = pathlib.Path(folder, f"{name}.png")
