@@ -16,6 +16,7 @@
 #include "cli/cli.h"
 #include "cli/onnx_model.h"
 #include "cli/typed.h"
+#include "plumb/zoo.h"
 #include "store/read.h"
 #include "store/study.h"
 #include "study/document.h"
@@ -303,6 +304,11 @@ static plb_status run_all(plb_call *call, const plb_study_spec *spec, plb_study 
     return status ? status : written;
 }
 
+static plb_status check_model(const char *name) {
+    const plb_zoo_info *info;
+    return plb_zoo_find(name, &info);
+}
+
 // Extents that none of a part's files has would be passed over.
 static plb_status check_dims(const plb_study_spec *spec) {
     for (size_t i = 0; i < spec->part_count; i++) {
@@ -322,8 +328,11 @@ static plb_status check_dims(const plb_study_spec *spec) {
 static plb_status run_study(plb_call *call) {
     const study_flags *f = call->options;
     char revision[PLB_GIT_BYTES];
-    plb_spec_options spec_options = {
-        .quick = f->quick, .set = f->set, .devices = f->device, .only = f->only};
+    plb_spec_options spec_options = {.quick = f->quick,
+                                     .set = f->set,
+                                     .devices = f->device,
+                                     .only = f->only,
+                                     .check_model = check_model};
     char jobs[24], time[32];
     const char *helper[HELPER_WORDS];
     plb_study_options options = {.store = f->db,

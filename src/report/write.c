@@ -159,12 +159,20 @@ static size_t list_figures(const plb_document *d, const char *part, const plb_fi
     return count;
 }
 
+// Why there is none to draw.
+static plb_status fail_no_figure(const job *j, const char *part) {
+    if (!part) return plb_fail(PLB_EINVAL, "the report has no figure to draw");
+    for (const plb_section *s = j->document->first; s; s = s->next)
+        for (const plb_part *p = s->first; p; p = p->next)
+            if (p->kind == PLB_PART_TABLE && strcmp(part, p->table->name) == 0)
+                return plb_fail(PLB_EINVAL, "%s is a table; %s takes figures", part,
+                                plb_format_word(j->format));
+    return plb_document_no_part(j->document, part);
+}
+
 static plb_status write_pictures(const job *j, const char *part) {
     const size_t count = list_figures(j->document, part, NULL);
-    if (!count) {
-        return part ? plb_document_no_part(j->document, part)
-                    : plb_fail(PLB_EINVAL, "the report has no figure to draw");
-    }
+    if (!count) return fail_no_figure(j, part);
     plb_arena *arena = plb_arena_new();
     const plb_figure **figures = arena ? plb_arena_alloc(arena, count * sizeof *figures) : NULL;
     plb_status status = PLB_OK;

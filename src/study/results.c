@@ -57,7 +57,8 @@ static plb_status read_spec(plb_results *r) {
     json_error_t error;
     json_t *options = json_loads(r->study.options, 0, &error);
     if (!options) return plb_fail(PLB_EINVAL, "options of a study: %s", error.text);
-    plb_spec_options how = {.quick = json_is_true(json_object_get(options, "quick")),
+    plb_spec_options how = {.stored = true,
+                            .quick = json_is_true(json_object_get(options, "quick")),
                             .set = json_string_value(json_object_get(options, "set")),
                             .devices = json_string_value(json_object_get(options, "device"))};
     r->quick = how.quick;

@@ -2,6 +2,7 @@
 #include "study/spec.h"
 
 #include <errno.h>
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,34 +21,88 @@
 enum { MAX_FIELDS = 48, MAX_NUMBERS = 64, MAX_PARTS = 64, STUDY_FOLDERS = 3 };
 static const size_t file_limit_bytes = (size_t)1 << 20;
 
-typedef enum field_kind { TEXT, INT, REAL, BOOL, WORDS, NUMBERS, KIND, ANY } field_kind;
+// SET: words of which none is there twice; THREADS: numbers, or "all"; NAME: of files.
+typedef enum field_kind {
+    NAME,
+    TEXT,
+    INT,
+    REAL,
+    BOOL,
+    WORDS,
+    SET,
+    NUMBERS,
+    THREADS,
+    KIND,
+    ANY
+} field_kind;
 
+// `wants` says what is legal: these words, or numbers from low to high; NULL: all of the kind are.
 typedef struct field {
     const char *key;
     field_kind kind;
     size_t offset;
+    const char *wants;
+    const char *const *words; // ends in NULL; NULL: numbers
+    double low, high;
 } field;
 
+// The limits are those of the flags of `bench` and `train`.
+#define FROM_1  "numbers from 1 to 1048576"
+#define BELOW_1 0x1.fffffffffffffp-1
+static const char *const task_words[] = {"infer", "train", NULL};
+static const char *const region_words[] = {"latency", "queued", "host", "return", NULL};
+static const char *const optimizer_words[] = {"sgd", "adam", "adamw", NULL};
+
 #define PART(name, what) \
-    { #name, what, offsetof(plb_study_part, name) }
+    { #name, what, offsetof(plb_study_part, name), NULL, NULL, 0, 0 }
+#define ONE_OF(name, what, words, wants) \
+    { #name, what, offsetof(plb_study_part, name), wants, words, 0, 0 }
+#define WITHIN(name, what, low, high, wants) \
+    { #name, what, offsetof(plb_study_part, name), wants, NULL, low, high }
 static const field part_fields[] = {
-    PART(name, TEXT),         PART(title, TEXT),       PART(about, TEXT),
-    PART(kind, KIND),         PART(models, WORDS),     PART(stacks, WORDS),
-    PART(devices, WORDS),     PART(tasks, WORDS),      PART(threads, NUMBERS),
-    PART(batch, NUMBERS),     PART(size, NUMBERS),     PART(seeds, NUMBERS),
-    PART(data, TEXT),         PART(stand_in, TEXT),    PART(stand_in_size, INT),
-    PART(train_samples, INT), PART(test_samples, INT), PART(epochs, INT),
-    PART(optimizer, TEXT),    PART(lr, REAL),          PART(momentum, REAL),
-    PART(weight_decay, REAL), PART(nesterov, BOOL),    PART(dropout, BOOL),
-    PART(flip, BOOL),         PART(crop, INT),         PART(operators, BOOL),
-    PART(time, REAL),         PART(regions, WORDS),    PART(dims, WORDS),
+    PART(name, NAME),
+    PART(title, TEXT),
+    PART(about, TEXT),
+    PART(kind, KIND),
+    PART(models, SET),
+    PART(stacks, SET),
+    PART(devices, WORDS),
+    ONE_OF(tasks, SET, task_words, "infer or train"),
+    WITHIN(threads, THREADS, 1, 1 << 20, FROM_1 ", or all"),
+    WITHIN(batch, NUMBERS, 1, 1 << 20, FROM_1),
+    WITHIN(size, NUMBERS, 1, 1 << 20, FROM_1),
+    PART(seeds, NUMBERS),
+    PART(data, TEXT),
+    PART(stand_in, TEXT),
+    WITHIN(stand_in_size, INT, 0, 4096, "a number from 0 to 4096"),
+    PART(train_samples, INT),
+    PART(test_samples, INT),
+    WITHIN(epochs, INT, 0, 1000000, "a number from 0 to 1000000"),
+    ONE_OF(optimizer, TEXT, optimizer_words, "sgd, adam or adamw"),
+    WITHIN(lr, REAL, 0, FLT_MAX, "a number from 0 that f32 can hold"),
+    WITHIN(momentum, REAL, 0, BELOW_1, "a number from 0 to below 1"),
+    WITHIN(weight_decay, REAL, 0, FLT_MAX, "a number from 0 that f32 can hold"),
+    PART(nesterov, BOOL),
+    PART(dropout, BOOL),
+    PART(flip, BOOL),
+    PART(crop, INT),
+    PART(operators, BOOL),
+    WITHIN(time, REAL, 0.01, 1e6, "seconds from 0.01 to 1000000"),
+    ONE_OF(regions, SET, region_words, "latency, queued, host or return"),
+    PART(dims, SET),
     PART(input, WORDS),
 };
 #define SPEC(name, what) \
-    { #name, what, offsetof(plb_study_spec, name) }
+    { #name, what, offsetof(plb_study_spec, name), NULL, NULL, 0, 0 }
 static const field spec_fields[] = {
-    SPEC(name, TEXT),      SPEC(title, TEXT),       SPEC(about, TEXT), SPEC(origin, TEXT),
-    SPEC(findings, WORDS), SPEC(deviations, WORDS), {"parts", ANY, 0}, {"quick", ANY, 0},
+    SPEC(name, NAME),
+    SPEC(title, TEXT),
+    SPEC(about, TEXT),
+    SPEC(origin, TEXT),
+    SPEC(findings, WORDS),
+    SPEC(deviations, WORDS),
+    {.key = "parts", .kind = ANY},
+    {.key = "quick", .kind = ANY},
 };
 enum {
     PART_FIELDS = sizeof part_fields / sizeof *part_fields,
@@ -56,15 +111,25 @@ enum {
 
 typedef struct context {
     const char *label;
+    const char *key; // whose value is read now, for elements of lists; NULL: none
     plb_arena *arena;
+    const plb_spec_options *options;
 } context;
+
+// "FILE, line 3", or the flag that the value came from.
+static const char *place_of(const context *c, const plb_yaml *at) {
+    if (at->place) return at->place;
+    const char *place = plb_arena_printf(c->arena, "%s, line %d", c->label, at->line);
+    return place ? place : c->label;
+}
 
 static plb_status expected(const context *c, const plb_yaml *at, const char *what) {
     const char *found = at->kind == PLB_YAML_TEXT   ? at->text
                         : at->kind == PLB_YAML_LIST ? "a list"
                                                     : "a map";
-    return plb_fail(PLB_EINVAL, "%s, line %d: %s: expected %s, found %.60s", c->label, at->line,
-                    at->key ? at->key : "element", what, found);
+    const char *key = at->key ? at->key : c->key ? c->key : "element";
+    return plb_fail(PLB_EINVAL, "%s: %s: expected %s, found %.60s", place_of(c, at), key, what,
+                    found);
 }
 
 static plb_status check_keys(const context *c, const plb_yaml *map, const field *fields,
@@ -77,26 +142,62 @@ static plb_status check_keys(const context *c, const plb_yaml *map, const field 
         for (int i = 0; i < count; i++) known |= !strcmp(names[i], at->key);
         if (known) continue;
         const char *nearest = plb_nearest_name(at->key, names, (size_t)count);
-        return plb_fail(PLB_EINVAL, "%s, line %d: no key %s%s%s%s", c->label, at->line, at->key,
+        return plb_fail(PLB_EINVAL, "%s: no key %s%s%s%s", place_of(c, at), at->key,
                         nearest ? "; did you mean " : "", nearest ? nearest : "",
                         nearest ? "?" : "");
     }
     return PLB_OK;
 }
 
-static plb_status read_int(const context *c, const plb_yaml *at, const char *text, int64_t *out) {
+static bool in_words(const char *const *words, const char *text) {
+    for (; *words; words++)
+        if (!strcmp(*words, text)) return true;
+    return false;
+}
+
+// What a run was made with is read back as it is, whatever this version would refuse.
+static plb_status check_number(const context *c, const field *f, const plb_yaml *at, double value) {
+    bool legal = !f->wants || (value >= f->low && value <= f->high);
+    return legal || c->options->stored ? PLB_OK : expected(c, at, f->wants);
+}
+
+static plb_status check_word(const context *c, const field *f, const plb_yaml *at) {
+    bool legal = !f->words || in_words(f->words, at->text);
+    return legal || c->options->stored ? PLB_OK : expected(c, at, f->wants);
+}
+
+static plb_status read_int(const context *c, const field *f, const plb_yaml *at, const char *text,
+                           int64_t *out) {
     char *end;
     errno = 0;
     *out = strtoll(text, &end, 10);
-    if (end != text && !*end && !errno && *out >= 0) return PLB_OK;
-    return expected(c, at, "a whole number from 0");
+    if (end == text || *end || errno || *out < 0)
+        return expected(c, at, f->wants ? f->wants : "a whole number from 0");
+    return check_number(c, f, at, (double)*out);
 }
 
-static plb_status read_real(const context *c, const plb_yaml *at, double *out) {
+static plb_status read_real(const context *c, const field *f, const plb_yaml *at, double *out) {
     char *end = NULL;
     if (at->kind == PLB_YAML_TEXT) *out = strtod(at->text, &end);
-    if (end && end != at->text && !*end && isfinite(*out)) return PLB_OK;
-    return expected(c, at, "a number");
+    if (!end || end == at->text || *end || !isfinite(*out))
+        return expected(c, at, f->wants ? f->wants : "a number");
+    return check_number(c, f, at, *out);
+}
+
+static plb_status read_text(const context *c, const field *f, const plb_yaml *at,
+                            const char **out) {
+    *out = at->text;
+    return check_word(c, f, at);
+}
+
+// It names files: the study's its page, a part's the pictures of its figures.
+static plb_status read_name(const context *c, const plb_yaml *at, const char **out) {
+    *out = at->text;
+    size_t plain = strspn(at->text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                    "0123456789_.-");
+    bool legal = *at->text && *at->text != '.' && *at->text != '-' && !at->text[plain];
+    if (legal || c->options->stored) return PLB_OK;
+    return expected(c, at, "a name of letters, digits, _, - and ., for files");
 }
 
 static plb_status read_bool(const context *c, const plb_yaml *at, bool *out) {
@@ -109,48 +210,74 @@ static plb_status read_bool(const context *c, const plb_yaml *at, bool *out) {
     return expected(c, at, "true or false");
 }
 
+static plb_status check_list(const context *c, const field *f, const plb_yaml *at) {
+    if (at->kind == PLB_YAML_MAP) return expected(c, at, "a list");
+    bool empty = at->kind == PLB_YAML_LIST && !at->count && f->kind != WORDS;
+    return empty && !c->options->stored ? expected(c, at, "at least one, or no such key") : PLB_OK;
+}
+
+static plb_status add_word(const context *c, const field *f, const plb_yaml *at,
+                           plb_study_words *out) {
+    if (at->kind != PLB_YAML_TEXT) return expected(c, at, "a word");
+    PLB_TRY(check_word(c, f, at));
+    for (size_t i = 0; i < out->count && f->kind == SET && !c->options->stored; i++)
+        if (!strcmp(out->word[i], at->text)) return expected(c, at, "each once");
+    out->word[out->count++] = at->text;
+    return PLB_OK;
+}
+
 // One word stands for a list of one.
-static plb_status read_words(const context *c, const plb_yaml *at, plb_study_words *out) {
+static plb_status read_words(const context *c, const field *f, const plb_yaml *at,
+                             plb_study_words *out) {
     size_t count = at->kind == PLB_YAML_LIST ? at->count : 1;
     out->word = plb_arena_alloc(c->arena, (count + 1) * sizeof *out->word);
     if (!out->word) return plb_fail(PLB_ENOMEM, "%s: no memory to read it", c->label);
     out->count = 0;
-    if (at->kind == PLB_YAML_MAP) return expected(c, at, "a list");
-    for (const plb_yaml *word = at->kind == PLB_YAML_LIST ? at->first : at; word;
-         word = at->kind == PLB_YAML_LIST ? word->next : NULL) {
-        if (word->kind != PLB_YAML_TEXT) return expected(c, word, "a word");
-        out->word[out->count++] = word->text;
-    }
+    PLB_TRY(check_list(c, f, at));
+    if (at->kind != PLB_YAML_LIST) return add_word(c, f, at, out);
+    for (const plb_yaml *word = at->first; word; word = word->next)
+        PLB_TRY(add_word(c, f, word, out));
+    return PLB_OK;
+}
+
+static plb_status add_number(const context *c, const plb_yaml *at, int64_t value,
+                             plb_study_numbers *out) {
+    if (out->count == MAX_NUMBERS) return expected(c, at, "at most 64 numbers");
+    for (size_t i = 0; i < out->count && !c->options->stored; i++)
+        if (out->value[i] == value) return expected(c, at, "each number once");
+    out->value[out->count++] = value;
     return PLB_OK;
 }
 
 // "8", "all", or "8..1024": powers of two times the first.
-static plb_status read_range(const context *c, const plb_yaml *at, plb_study_numbers *out) {
-    int64_t low, high = 0;
+static plb_status read_range(const context *c, const field *f, const plb_yaml *at,
+                             plb_study_numbers *out) {
+    int64_t low, high;
     char *text = plb_arena_strdup(c->arena, at->kind == PLB_YAML_TEXT ? at->text : "");
     if (!text) return plb_fail(PLB_ENOMEM, "%s: no memory to read it", c->label);
+    bool takes_all = f->kind == THREADS || c->options->stored;
+    if (takes_all && !strcmp(text, "all")) return add_number(c, at, 0, out);
     char *dots = strstr(text, "..");
     if (dots) *dots = '\0';
-    if (!strcmp(text, "all"))
-        low = 0;
-    else
-        PLB_TRY(read_int(c, at, text, &low));
-    if (dots) PLB_TRY(read_int(c, at, dots + 2, &high));
-    do {
-        if (out->count == MAX_NUMBERS) return expected(c, at, "at most 64 numbers");
-        out->value[out->count++] = low;
-        if (low > high / 2) break; // before it is doubled, which has an end
-        low *= 2;
-    } while (low);
-    return PLB_OK;
+    PLB_TRY(read_int(c, f, at, text, &low));
+    high = low;
+    if (dots) PLB_TRY(read_int(c, f, at, dots + 2, &high));
+    if (high < low && !c->options->stored)
+        return expected(c, at, "a range that ends above its start");
+    for (;; low *= 2) {
+        PLB_TRY(add_number(c, at, low, out));
+        if (!low || low > high / 2) return PLB_OK; // before it is doubled, which has an end
+    }
 }
 
-static plb_status read_numbers(const context *c, const plb_yaml *at, plb_study_numbers *out) {
+static plb_status read_numbers(const context *c, const field *f, const plb_yaml *at,
+                               plb_study_numbers *out) {
     out->value = plb_arena_alloc(c->arena, MAX_NUMBERS * sizeof *out->value);
     if (!out->value) return plb_fail(PLB_ENOMEM, "%s: no memory to read it", c->label);
     out->count = 0;
-    if (at->kind != PLB_YAML_LIST) return read_range(c, at, out);
-    for (const plb_yaml *one = at->first; one; one = one->next) PLB_TRY(read_range(c, one, out));
+    PLB_TRY(check_list(c, f, at));
+    if (at->kind != PLB_YAML_LIST) return read_range(c, f, at, out);
+    for (const plb_yaml *one = at->first; one; one = one->next) PLB_TRY(read_range(c, f, one, out));
     return PLB_OK;
 }
 
@@ -164,17 +291,21 @@ static plb_status read_kind(const context *c, const plb_yaml *at, plb_part_kind 
     return PLB_OK;
 }
 
-static plb_status read_field(const context *c, const plb_yaml *at, const field *f, void *to) {
-    char *place = (char *)to + f->offset;
+static plb_status read_field(const context *outer, const plb_yaml *at, const field *f, void *to) {
+    const context inner = {outer->label, f->key, outer->arena, outer->options}, *c = &inner;
+    void *place = (char *)to + f->offset;
     if (f->kind <= REAL && at->kind != PLB_YAML_TEXT) return expected(c, at, "one value");
     switch (f->kind) {
-    case TEXT: memcpy(place, &at->text, sizeof at->text); return PLB_OK;
-    case INT: return read_int(c, at, at->text, (int64_t *)(void *)place);
-    case REAL: return read_real(c, at, (double *)(void *)place);
-    case BOOL: return read_bool(c, at, (bool *)place);
-    case WORDS: return read_words(c, at, (plb_study_words *)(void *)place);
-    case NUMBERS: return read_numbers(c, at, (plb_study_numbers *)(void *)place);
-    case KIND: return read_kind(c, at, (plb_part_kind *)(void *)place);
+    case NAME: return read_name(c, at, place);
+    case TEXT: return read_text(c, f, at, place);
+    case INT: return read_int(c, f, at, at->text, place);
+    case REAL: return read_real(c, f, at, place);
+    case BOOL: return read_bool(c, at, place);
+    case WORDS:
+    case SET: return read_words(c, f, at, place);
+    case NUMBERS:
+    case THREADS: return read_numbers(c, f, at, place);
+    case KIND: return read_kind(c, at, place);
     case ANY: break;
     }
     return PLB_OK;
@@ -262,15 +393,30 @@ static bool has_twins(const plb_study_words *devices) {
     return false;
 }
 
-static plb_status check_regions(const context *c, const plb_yaml *at) {
-    static const char *const known[] = {"latency", "queued", "host", "return"};
-    const plb_yaml *key = plb_yaml_find(at, "regions");
-    const bool list = key && key->kind == PLB_YAML_LIST;
-    for (const plb_yaml *word = list ? key->first : key; word; word = list ? word->next : NULL) {
-        bool is_known = false;
-        for (int k = 0; k < 4; k++) is_known |= !strcmp(word->text, known[k]);
-        if (!is_known) return expected(c, word, "latency, queued, host or return");
+// Names of the zoo, by whoever knows it: this folder does not.
+static plb_status check_models(const context *c, const plb_yaml *at, const plb_study_part *part) {
+    const plb_yaml *key = plb_yaml_find(at, "models");
+    const plb_yaml *word = key && key->kind == PLB_YAML_LIST ? key->first : key;
+    for (size_t i = 0; i < part->models.count && c->options->check_model; i++, word = word->next) {
+        const char *name = part->models.word[i];
+        if (plb_study_is_script(name) || plb_facts_is_file(name)) continue;
+        plb_status status = c->options->check_model(name);
+        if (status)
+            return plb_fail_context(status, "%s: models: expected names of `plumb models`",
+                                    place_of(c, word));
     }
+    return PLB_OK;
+}
+
+// As `train` has it: momentum is sgd's, and Nesterov's is one of it.
+static plb_status check_momentum(const context *c, const plb_yaml *at, const plb_study_part *part) {
+    const plb_yaml *momentum = plb_yaml_find(at, "momentum"), *nesterov;
+    nesterov = plb_yaml_find(at, "nesterov");
+    if (c->options->stored) return PLB_OK;
+    if (part->momentum > 0 && strcmp(part->optimizer, "sgd") != 0)
+        return expected(c, momentum, "none, which only sgd has");
+    if (part->nesterov && !(part->momentum > 0))
+        return expected(c, nesterov, "momentum above 0 with it");
     return PLB_OK;
 }
 
@@ -278,7 +424,8 @@ static plb_status check_part(const context *c, const plb_yaml *at, const plb_stu
     needs need;
     PLB_TRY(check_files(c, at, part, &need));
     PLB_TRY(check_input(c, at, part));
-    PLB_TRY(check_regions(c, at));
+    PLB_TRY(check_models(c, at, part));
+    PLB_TRY(check_momentum(c, at, part));
     bool train = part->kind == PLB_PART_TRAIN;
     const char *lacks = !part->name                                ? "name"
                         : !part->models.count                      ? "models"
@@ -289,16 +436,13 @@ static plb_status check_part(const context *c, const plb_yaml *at, const plb_stu
                         : need.batch && !part->batch.count         ? "batch"
                                                                    : NULL;
     if (lacks)
-        return plb_fail(PLB_EINVAL, "%s, line %d: the part %s has no %s", c->label, at->line,
+        return plb_fail(PLB_EINVAL, "%s: the part %s has no %s", place_of(c, at),
                         part->name ? part->name : "here", lacks);
     for (size_t i = 0; i < part->devices.count; i++)
         if (!plb_case_is_device(part->devices.word[i]))
             return expected(c, plb_yaml_find(at, "devices"), "cpu, cuda or cuda:N");
     if (has_twins(&part->devices))
         return expected(c, plb_yaml_find(at, "devices"), "each device once (cuda is cuda:0)");
-    for (size_t i = 0; i < part->batch.count; i++)
-        if (part->batch.value[i] < 1)
-            return expected(c, plb_yaml_find(at, "batch"), "batches from 1");
     return PLB_OK;
 }
 
@@ -402,7 +546,7 @@ static plb_status apply_sets(plb_yaml *root, const char *sets, plb_arena *arena)
 plb_status plb_study_spec_parse(const char *text, size_t length, const char *label,
                                 const plb_spec_options *options, plb_arena *arena,
                                 plb_study_spec *out) {
-    const context c = {label, arena};
+    const context c = {label, NULL, arena, options};
     plb_yaml *root = NULL;
     *out = (plb_study_spec){0};
     PLB_TRY(plb_yaml_parse(text, length, label, arena, &root));
@@ -413,8 +557,10 @@ plb_status plb_study_spec_parse(const char *text, size_t length, const char *lab
     PLB_TRY(read_fields(&c, root, spec_fields, SPEC_FIELDS, out));
     if (!out->name) return plb_fail(PLB_EINVAL, "%s: the study has no name", label);
     if (!out->title) out->title = out->name;
+    const plb_yaml *findings = plb_yaml_find(root, "findings");
+    const char *place = findings && findings->place ? findings->place : label;
     for (size_t i = 0; i < out->findings.count; i++)
-        PLB_TRY(plb_study_check_finding(out->findings.word[i], label));
+        PLB_TRY(plb_study_check_finding(out->findings.word[i], place));
     PLB_TRY(read_parts(&c, plb_yaml_find(root, "parts"), out));
     char *copy = plb_arena_copy(arena, text, length + 1);
     if (!copy) return plb_fail(PLB_ENOMEM, "%s: no memory to read it", label);

@@ -64,6 +64,9 @@ typedef struct plb_spec_options {
     const char *set;     // "parts.epoch.seeds=[1,2];parts.epoch.lr=1"; NULL: nothing is changed
     const char *devices; // "cpu,cuda": of all parts; NULL: theirs
     const char *only;    // "mnist,surface": these parts; NULL: all
+    bool stored;         // of a run that was made: values that would be refused now are as they are
+    // PLB_EINVAL where no model has that name; NULL: any name may be one.
+    plb_status (*check_model)(const char *name);
 } plb_spec_options;
 
 // Reads a spec; all memory is the arena's.

@@ -59,7 +59,8 @@ typedef struct plb_study_options {
 typedef struct plb_study plb_study;
 
 // Finds stacks and expands the parts. PLB_EINVAL: no items, too many, or data by a name that there
-// is none of. Models and stacks that are not known here become refused items.
+// is none of. Stacks that are not known here, and sizes that a model does not take, become refused
+// items.
 PLB_API PLB_MUST_USE plb_status plb_study_new(const plb_study_spec *spec,
                                               const plb_study_options *options, plb_study **out);
 PLB_API void plb_study_free(plb_study *study);

@@ -13,7 +13,7 @@ enum { DEEPEST = 16, MAX_NAMES = 64 };
 
 typedef struct reader {
     yaml_parser_t parser;
-    const char *label;
+    const char *label, *place;
     plb_arena *arena;
 } reader;
 
@@ -30,7 +30,9 @@ static plb_status next_event(reader *r, yaml_event_t *out) {
 
 static plb_yaml *new_node(reader *r, plb_yaml_kind kind, const yaml_event_t *event) {
     plb_yaml *node = plb_arena_alloc(r->arena, sizeof *node);
-    if (node) *node = (plb_yaml){.kind = kind, .line = (int)event->start_mark.line + 1};
+    if (node)
+        *node =
+            (plb_yaml){.kind = kind, .line = (int)event->start_mark.line + 1, .place = r->place};
     return node;
 }
 
@@ -110,14 +112,18 @@ static plb_status read_document(reader *r, plb_yaml **out) {
     }
 }
 
+static plb_status parse(reader *r, const char *text, size_t length, plb_yaml **out) {
+    if (!yaml_parser_initialize(&r->parser)) return no_memory(r->label);
+    yaml_parser_set_input_string(&r->parser, (const unsigned char *)text, length);
+    plb_status status = read_document(r, out);
+    yaml_parser_delete(&r->parser);
+    return status;
+}
+
 plb_status plb_yaml_parse(const char *text, size_t length, const char *label, plb_arena *arena,
                           plb_yaml **out) {
     reader r = {.label = label, .arena = arena};
-    if (!yaml_parser_initialize(&r.parser)) return no_memory(label);
-    yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, length);
-    plb_status status = read_document(&r, out);
-    yaml_parser_delete(&r.parser);
-    return status;
+    return parse(&r, text, length, out);
 }
 
 plb_yaml *plb_yaml_find(const plb_yaml *map, const char *key) {
@@ -179,8 +185,10 @@ static plb_status append_child(plb_yaml *parent, const plb_yaml *child, const ch
 plb_status plb_yaml_set(plb_yaml *root, const char *path, const char *value, plb_arena *arena) {
     plb_yaml *at = root, *parsed = NULL;
     char *words = plb_arena_strdup(arena, path), *rest = NULL;
-    if (!words) return no_memory("--set");
-    PLB_TRY(plb_yaml_parse(value, strlen(value), "--set", arena, &parsed));
+    const char *place = plb_arena_printf(arena, "--set %s", path);
+    if (!words || !place) return no_memory("--set");
+    reader r = {.label = place, .place = place, .arena = arena};
+    PLB_TRY(parse(&r, value, strlen(value), &parsed));
     for (char *word = strtok_r(words, ".", &rest); word; word = strtok_r(NULL, ".", &rest)) {
         plb_yaml *next = find_step(at, word);
         if (!next && at->kind == PLB_YAML_MAP && !*rest) { // a key that the file leaves out

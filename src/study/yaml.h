@@ -16,12 +16,13 @@ typedef enum plb_yaml_kind { PLB_YAML_TEXT, PLB_YAML_LIST, PLB_YAML_MAP } plb_ya
 typedef struct plb_yaml plb_yaml;
 struct plb_yaml {
     plb_yaml_kind kind;
-    int line;         // from 1
-    const char *text; // TEXT
-    const char *key;  // in a map, else NULL
-    plb_yaml *first;  // LIST, MAP
-    plb_yaml *next;   // the next one of the same list or map
-    size_t count;     // of children
+    int line;          // from 1
+    const char *place; // "--set PATH", of what a flag gave; NULL: the document, at `line`
+    const char *text;  // TEXT
+    const char *key;   // in a map, else NULL
+    plb_yaml *first;   // LIST, MAP
+    plb_yaml *next;    // the next one of the same list or map
+    size_t count;      // of children
 };
 
 // Parses `text`; the tree is the arena's. `label` names the file in failures. PLB_EINVAL with label

@@ -286,6 +286,10 @@ def test_bad_files(folder, path):
     run = subprocess.run([samples.PLUMB, "report", path, "--format", "csv", "--part", "none"],
                          capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 2 and "surface" in run.stderr, run.stderr
+    run = subprocess.run([samples.PLUMB, "report", path, "--part", "numbers", "-o",
+                          folder / "x.svg"], capture_output=True, text=True, timeout=60,
+                         check=False)
+    assert run.returncode == 2 and "numbers is a table; svg takes figures" in run.stderr, run.stderr
 
 
 def test_profile(folder, _path):

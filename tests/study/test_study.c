@@ -42,6 +42,16 @@ static void close_store(void) {
     fault_folder_remove(folder);
 }
 
+// What this version refuses was measured by one that did not: its numbers are still to be had.
+static void a_run_of_values_that_are_refused_now_is_read(void) {
+    plb_document *document = NULL;
+    open_store_with("{\"quick\":false,\"set\":\"name=a b;parts.sizes.batch=[2, 2];"
+                    "parts.sizes.tasks=Train;parts.train.lr=-1;parts.sizes.size=0..8\"}");
+    CHECK_OK(plb_study_document(store, run, &document));
+    plb_document_free(document);
+    close_store();
+}
+
 // A training that took `seconds` an epoch and ended at an accuracy.
 static int tested = 100; // samples of each training
 static int beside = 1;   // trainings at a time
@@ -581,6 +591,7 @@ static void an_empty_study_has_a_page(void) {
 }
 
 static const check_test tests[] = {
+    {"a_run_of_values_that_are_refused_now_is_read", a_run_of_values_that_are_refused_now_is_read},
     {"rows_come_back_in_order", rows_come_back_in_order},
     {"an_item_is_taken_once", an_item_is_taken_once},
     {"held_is_what_others_have_that_live", held_is_what_others_have_that_live},

@@ -90,6 +90,16 @@ def test_plan_comes_first():
         assert "no dataset digit; did you mean digits?" in done.stderr, done.stderr
 
 
+def test_models_are_those_of_the_zoo():
+    with tempfile.TemporaryDirectory() as folder:
+        done = study(folder, "--dry-run", "--set", "parts.sizes.models=[mnist_cnn, resnet81]",
+                     status=2)
+        assert ("--set parts.sizes.models: models: expected names of `plumb models`: no model "
+                "resnet81; did you mean ") in done.stderr, done.stderr
+        done = own_study(folder, OWN.replace("own.onnx", "[own.onnx,\n      nope]"), status=2)
+        assert "own.yaml, line 7: models: expected names of" in done.stderr, done.stderr
+
+
 def write_set(folder, *names):
     for name in names:
         path = pathlib.Path(folder, f"{name}.png")
@@ -300,7 +310,9 @@ def test_of_queued_an_iteration_is_told():
 
 def test_few_samples_have_no_interval():
     with tempfile.TemporaryDirectory() as folder:
-        found = items(study(folder, "--only", "sizes", "--json", "--set", "parts.sizes.time=1e-9"))
+        # Of so large a batch the least time there is has room for none beyond the first three.
+        found = items(study(folder, "--only", "sizes", "--json", "--set",
+                            "parts.sizes.time=0.01;parts.sizes.batch=2048;parts.sizes.size=28"))
         for cell in (i["results"] for i in found):
             assert cell["samples"] == 3 and cell["median_ns"] > 0, cell
             assert cell["low_ns"] is None and cell["high_ns"] is None, cell

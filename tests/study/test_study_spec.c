@@ -74,11 +74,13 @@ static void mistakes_are_named_with_line_and_key(void) {
     } cases[] = {
         {"seeds: [1", "seedz: [1", "tiny.yaml, line 13: no key seedz; did you mean seeds?"},
         {"title:", "titel:", "tiny.yaml, line 2: no key titel; did you mean title?"},
-        {"lr: 0.05", "lr: fast", "tiny.yaml, line 15: lr: expected a number, found fast"},
-        {"batch: 64", "batch: 0", "tiny.yaml, line 14: batch: expected batches from 1, found 0"},
-        {"batch: 64", "batch: -3", "line 14: batch: expected a whole number from 0, found -3"},
+        {"lr: 0.05", "lr: fast",
+         "tiny.yaml, line 15: lr: expected a number from 0 that f32 can hold, found fast"},
+        {"batch: 64", "batch: 0",
+         "tiny.yaml, line 14: batch: expected numbers from 1 to 1048576, found 0"},
+        {"batch: 64", "batch: -3", "line 14: batch: expected numbers from 1 to 1048576, found -3"},
         {"kind: sweep", "kind: sweep\n    regions: [latency, quued]",
-         "line 18: element: expected latency, queued, host or return, found quued"},
+         "line 18: regions: expected latency, queued, host or return, found quued"},
         {"kind: sweep", "kind: swoop", "line 17: kind: expected train or sweep, found swoop"},
         {"    data: digits\n", "", "line 5: the part train has no data"},
         {"    size: 8..32\n", "", "line 16: the part sizes has no size"},
@@ -123,18 +125,119 @@ static void mistakes_are_named_with_line_and_key(void) {
     CHECK_FAILS(PLB_EINVAL, "expected a document, found none", parse("", &options, &spec));
 }
 
+// A key of a part, a value that `bench` or `train` refuse, and what is said of it.
+static const struct {
+    const char *line, *words;
+} refused[] = {
+    {"tasks: [infer, train, foo]", "tasks: expected infer or train, found foo"},
+    {"tasks: Train", "tasks: expected infer or train, found Train"},
+    {"tasks: [train, infer, train]", "tasks: expected each once, found train"},
+    {"tasks: []", "tasks: expected at least one, or no such key, found a list"},
+    {"regions: [host, host]", "regions: expected each once, found host"},
+    {"threads: [1..4, 2]", "threads: expected each number once, found 2"},
+    {"threads: 0", "threads: expected numbers from 1 to 1048576, or all, found 0"},
+    {"seeds: [3, 1, 3]", "seeds: expected each number once, found 3"},
+    {"seeds: all", "seeds: expected a whole number from 0, found all"},
+    {"time: 0", "time: expected seconds from 0.01 to 1000000, found 0"},
+    {"time: -1", "time: expected seconds from 0.01 to 1000000, found -1"},
+    {"lr: -1", "lr: expected a number from 0 that f32 can hold, found -1"},
+    {"lr: 1e300", "lr: expected a number from 0 that f32 can hold, found 1e300"},
+    {"momentum: -1", "momentum: expected a number from 0 to below 1, found -1"},
+    {"momentum: 1", "momentum: expected a number from 0 to below 1, found 1"},
+    {"momentum: 0.9\n    optimizer: adam",
+     "momentum: expected none, which only sgd has, found 0.9"},
+    {"nesterov: true", "nesterov: expected momentum above 0 with it, found true"},
+    {"weight_decay: -1", "weight_decay: expected a number from 0 that f32 can hold, found -1"},
+    {"optimizer: foo", "optimizer: expected sgd, adam or adamw, found foo"},
+    {"epochs: 1000001", "epochs: expected a number from 0 to 1000000, found 1000001"},
+};
+static const struct {
+    const char *from, *to, *words;
+} refused_numbers[] = {
+    {"size: 8..32", "size: 0", "line 22: size: expected numbers from 1 to 1048576, found 0"},
+    {"size: 8..32", "size: [8, 1048577]",
+     "line 22: size: expected numbers from 1 to 1048576, found 1048577"},
+    {"size: 8..32", "size: 8..1048577",
+     "line 22: size: expected numbers from 1 to 1048576, found 8..1048577"},
+    {"batch: 2", "batch: 1048577", "line 21: batch: expected numbers from 1 to 1048576"},
+    {"batch: 2", "batch: all", "line 21: batch: expected numbers from 1 to 1048576, found all"},
+    {"batch: 2", "batch: 8..1", "line 21: batch: expected a range that ends above its start"},
+    {"batch: 2", "batch: [1, 1]", "line 21: batch: expected each number once, found 1"},
+    {"batch: 2", "batch: [4, 1..8]", "line 21: batch: expected each number once, found 1..8"},
+    {"models: resnet18", "models: [resnet18, vgg11, resnet18]",
+     "line 18: models: expected each once, found resnet18"},
+};
+
+static void what_bench_refuses_is_refused(void) {
+    plb_study_spec spec;
+    plb_spec_options options = {0};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        char lines[120];
+        snprintf(lines, sizeof lines, "kind: sweep\n    %s", refused[i].line);
+        CHECK_FAILS(PLB_EINVAL, refused[i].words,
+                    parse(with("kind: sweep", lines), &options, &spec));
+    }
+    for (size_t i = 0; i < sizeof refused_numbers / sizeof *refused_numbers; i++)
+        CHECK_FAILS(PLB_EINVAL, refused_numbers[i].words,
+                    parse(with(refused_numbers[i].from, refused_numbers[i].to), &options, &spec));
+    options.set = "parts.sizes.size=[1, 1048576];parts.sizes.batch=1048576;parts.train.lr=0;"
+                  "parts.sizes.time=0.01;parts.train.momentum=0.999;parts.train.nesterov=true";
+    CHECK_OK(parse(text, &options, &spec));
+    CHECK(spec.parts[1].size.count == 2 && spec.parts[0].lr == 0);
+}
+
+// They name files: the study's its page, a part's the pictures of its figures.
+static void names_are_names_of_files(void) {
+    static const char *const names[] = {"../../evil", "a/b", "..", ".hidden", "-x", "\"\"", "a b"};
+    plb_study_spec spec;
+    plb_spec_options options = {0};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char line[64], words[120];
+        const char *found = strcmp(names[i], "\"\"") == 0 ? "" : names[i];
+        snprintf(line, sizeof line, "name: %s\ntitle", names[i]);
+        snprintf(words, sizeof words,
+                 "tiny.yaml, line 1: name: expected a name of letters, digits, _, - and ., for "
+                 "files, found %s",
+                 found);
+        CHECK_FAILS(PLB_EINVAL, words, parse(with("name: tiny\ntitle", line), &options, &spec));
+        snprintf(line, sizeof line, "- name: %s\n    kind: sweep", names[i]);
+        CHECK_FAILS(PLB_EINVAL, "line 16: name: expected a name of letters",
+                    parse(with("- name: sizes\n    kind: sweep", line), &options, &spec));
+    }
+    CHECK_OK(parse(with("name: tiny", "name: Tiny_2.0-b"), &options, &spec));
+}
+
+static void what_a_flag_sets_is_named_by_the_flag(void) {
+    static const char *const sets[][2] = {
+        {"parts.train.epochs=-1", "--set parts.train.epochs: epochs: expected a number from 0"},
+        {"parts.train.seeds=[1, x]", "--set parts.train.seeds: seeds: expected a whole number"},
+        {"parts.train={name: train, lrr: 1}", "--set parts.train: no key lrr; did you mean lr?"},
+        {"parts.train={name: train}", "--set parts.train: the part train has no models"},
+        {"findings=[c_acuracy]", "--set findings: findings: there is no c_acuracy"},
+        {"parts.train.seeds=[1", "--set parts.train.seeds, line 2: YAML: "},
+    };
+    plb_study_spec spec;
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        plb_spec_options options = {.set = sets[i][0]};
+        plb_status status = parse(text, &options, &spec);
+        CHECK_FAILS(PLB_EINVAL, sets[i][1], status);
+        CHECK_SAY(!strstr(plb_error_text(), "tiny.yaml"), "%s", plb_error_text());
+    }
+}
+
 // The double of the largest power of two that is a number is none.
 static void a_range_ends_where_numbers_do(void) {
     plb_study_spec spec;
-    plb_spec_options options = {.set = "parts.sizes.size=5000000000000000000..9223372036854775807"};
+    plb_spec_options options = {.set =
+                                    "parts.train.seeds=5000000000000000000..9223372036854775807"};
     CHECK_OK(parse(text, &options, &spec));
-    CHECK(spec.parts[1].size.count == 1 && spec.parts[1].size.value[0] == 5000000000000000000);
-    options.set = "parts.sizes.size=2305843009213693952..9223372036854775807";
+    CHECK(spec.parts[0].seeds.count == 1 && spec.parts[0].seeds.value[0] == 5000000000000000000);
+    options.set = "parts.train.seeds=2305843009213693952..9223372036854775807";
     CHECK_OK(parse(text, &options, &spec));
-    CHECK(spec.parts[1].size.count == 2 && spec.parts[1].size.value[1] == INT64_C(1) << 62);
-    options.set = "parts.sizes.size=[0..8, 3..6, 3..5]"; // of 0 there is no double
+    CHECK(spec.parts[0].seeds.count == 2 && spec.parts[0].seeds.value[1] == INT64_C(1) << 62);
+    options.set = "parts.train.seeds=[0..8, 3..6, 5..9]"; // of 0 there is no double
     CHECK_OK(parse(text, &options, &spec));
-    CHECK(spec.parts[1].size.count == 4 && spec.parts[1].size.value[2] == 6);
+    CHECK(spec.parts[0].seeds.count == 4 && spec.parts[0].seeds.value[2] == 6);
 }
 
 static void the_studies_that_come_along_are_right(void) {
@@ -202,6 +305,9 @@ static const check_test tests[] = {
     {"quick_and_set_change_values", quick_and_set_change_values},
     {"parts_are_chosen_by_name", parts_are_chosen_by_name},
     {"mistakes_are_named_with_line_and_key", mistakes_are_named_with_line_and_key},
+    {"what_bench_refuses_is_refused", what_bench_refuses_is_refused},
+    {"names_are_names_of_files", names_are_names_of_files},
+    {"what_a_flag_sets_is_named_by_the_flag", what_a_flag_sets_is_named_by_the_flag},
     {"a_range_ends_where_numbers_do", a_range_ends_where_numbers_do},
     {"the_studies_that_come_along_are_right", the_studies_that_come_along_are_right},
     {"a_study_that_is_not_there_is_told_those_that_are",
