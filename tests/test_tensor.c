@@ -42,6 +42,43 @@ static void stores_saturate(void) {
     CHECK(flag == 1);
 }
 
+// Past 2^53 neither f64 nor f32 may be a stop on the way to the dtype.
+static void integers_round_once(void) {
+    const struct {
+        int64_t from;
+        float f32;
+        uint16_t bf16;
+    } cases[] = {{(INT64_C(1) << 60) + (INT64_C(1) << 36) + 1, 0x1.000002p60f, 0x5d80},
+                 {-(INT64_C(1) << 60) - (INT64_C(1) << 36) - 1, -0x1.000002p60f, 0xdd80},
+                 {(INT64_C(1) << 60) + (INT64_C(1) << 36), 0x1p60f, 0x5d80}, // a tie: to even
+                 {(INT64_C(1) << 60) + (INT64_C(1) << 52) + 1, 0x1.01p60f, 0x5d81},
+                 {(1 << 24) + 1, 0x1p24f, 0x4b80},
+                 {(1 << 24) + (1 << 16) + 1, 0x1.01p24f, 0x4b81},
+                 {INT64_MIN, -0x1p63f, 0xdf00},
+                 {INT64_MAX, 0x1p63f, 0x5f00}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        float single;
+        uint16_t half;
+        plb_store_i64(&single, PLB_F32, 0, cases[i].from);
+        plb_store_i64(&half, PLB_BF16, 0, cases[i].from);
+        CHECK_SAY(single == cases[i].f32, "%lld as f32: %a", (long long)cases[i].from,
+                  (double)single);
+        CHECK_SAY(half == cases[i].bf16, "%lld as bf16: %x", (long long)cases[i].from,
+                  (unsigned)half);
+    }
+    uint16_t half;
+    plb_store_i64(&half, PLB_F16, 0, 32784); // halfway between 32768 and 32800
+    CHECK(half == 0x7800);
+    plb_store_i64(&half, PLB_F16, 0, 32785);
+    CHECK(half == 0x7801);
+    const double truncated[] = {2.5, 3.5, -0.5};
+    for (int i = 0; i < 3; i++) {
+        int32_t whole;
+        plb_store_f64(&whole, PLB_I32, 0, truncated[i]);
+        CHECK(whole == (int32_t)truncated[i]);
+    }
+}
+
 static void shapes_broadcast_and_refuse(void) {
     plb_shape out;
     CHECK_OK(plb_shape_broadcast(&plb_shape_of(8, 1, 6), &plb_shape_of(7, 1), &out));
@@ -97,6 +134,7 @@ static const check_test tests[] = {
     {"f16 rounds as IEEE", f16_rounds_as_ieee},
     {"bf16 rounds as IEEE", bf16_rounds_as_ieee},
     {"stores saturate", stores_saturate},
+    {"integers round once", integers_round_once},
     {"shapes broadcast and refuse", shapes_broadcast_and_refuse},
     {"layouts keep the elements", layouts_keep_the_elements},
     {"strided views reach their elements", strided_views_reach_their_elements},

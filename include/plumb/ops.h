@@ -64,7 +64,8 @@ PLB_API plb_value plb_linear(plb_graph *graph, plb_value x, plb_value w, plb_val
 
 // Convolution and product of 8-bit integers: with acc the sum of (x - x_zero) w over a window or a
 // row, y = clamp(round((acc + bias) multiplier) + y_zero, low, high); an f32 y is not rounded and
-// has no zero. x is u8 or i8, w is i8, multiplier[K] and bias[K] are floats. No gradient.
+// has no zero. x is u8 or i8, w is i8, multiplier[K] and bias[K] are floats. No gradient. A kernel
+// may add y_zero before it rounds: halfway between two integers, an odd y_zero gives the other one.
 typedef struct plb_int8_attrs {
     plb_conv_attrs conv; // int8_conv; no epilogue
     int64_t trans_b;     // int8_matmul

@@ -106,7 +106,8 @@ PLB_API int64_t plb_tensor_offset(const plb_tensor *tensor, const int64_t *index
 // Offset of the i-th element in logical row-major order; slow, for references and tests.
 PLB_API int64_t plb_tensor_offset_linear(const plb_tensor *tensor, int64_t i);
 
-// One element as a double or an int64, converted (round to nearest even; integers saturate).
+// One element as a double or an int64, converted: to floats round to nearest even; to integers
+// truncate and saturate, NaN gives 0; to bool ask whether it is 0. u64 as int64: the same bits.
 PLB_API double plb_load_f64(const void *data, plb_dtype dtype, int64_t offset);
 PLB_API void plb_store_f64(void *data, plb_dtype dtype, int64_t offset, double value);
 PLB_API int64_t plb_load_i64(const void *data, plb_dtype dtype, int64_t offset);

@@ -185,6 +185,53 @@ static plb_value too_much_padding(plb_graph *g, plb_value x) {
     return plb_max_pool(g, x, &attrs);
 }
 
+// dilation (kernel - 1) + 1 is 1 modulo 2^64: the window would seem to fit.
+enum { TAPS = 5 };
+#define WRAPS (INT64_C(1) << 62)
+
+static plb_value convolution_that_wraps(plb_graph *g, plb_value x) {
+    plb_value w = plb_input(g, "w", PLB_F32, &plb_shape_of(4, 4, 1, TAPS));
+    return plb_conv(g, x, w, PLB_NONE, &(plb_conv_attrs){.dilation = {1, WRAPS}});
+}
+
+static plb_value transposed_that_wraps(plb_graph *g, plb_value x) {
+    plb_value w = plb_input(g, "w", PLB_F32, &plb_shape_of(4, 4, 1, TAPS));
+    return plb_conv_transpose(g, x, w, PLB_NONE, &(plb_conv_attrs){.dilation = {1, WRAPS}}, NULL);
+}
+
+static plb_value transposed_padding_that_wraps(plb_graph *g, plb_value x) {
+    plb_value w = plb_input(g, "w", PLB_F32, &plb_shape_of(4, 4, 1, TAPS));
+    const int64_t more[PLB_MAX_SPATIAL] = {INT64_MAX};
+    return plb_conv_transpose(g, x, w, PLB_NONE, &(plb_conv_attrs){0}, more);
+}
+
+// Both within bounds, and yet their product is not.
+static plb_value transposed_past_64_bits(plb_graph *g, plb_value x) {
+    plb_value w = plb_input(g, "w", PLB_F32, &plb_shape_of(4, 4, 1, INT64_C(1) << 40));
+    plb_conv_attrs attrs = {.dilation = {1, INT32_MAX}};
+    return plb_conv_transpose(g, x, w, PLB_NONE, &attrs, NULL);
+}
+
+static plb_value extent_that_wraps(plb_graph *g, plb_value x) {
+    plb_value w = plb_input(g, "w", PLB_F32, &plb_shape_of(4, 4, 1, 1));
+    plb_conv_attrs attrs = {.extent = {5, INT64_MAX}, .pad_end = {0, 1}};
+    return plb_conv_input_grad(g, x, w, &attrs);
+}
+
+static plb_value groups_that_wrap(plb_graph *g, plb_value x) {
+    plb_value w = plb_input(g, "w", PLB_F32, &plb_shape_of(4, 4, 1, 1));
+    plb_conv_attrs attrs = {.extent = {5, 6}, .groups = WRAPS + 1};
+    return plb_conv_input_grad(g, x, w, &attrs);
+}
+
+static plb_value maximum_that_wraps(plb_graph *g, plb_value x) {
+    return plb_max_pool(g, x, &(plb_pool_attrs){.kernel = {1, TAPS}, .dilation = {1, WRAPS}});
+}
+
+static plb_value mean_that_wraps(plb_graph *g, plb_value x) {
+    return plb_avg_pool(g, x, &(plb_pool_attrs){.kernel = {1, INT64_MAX}, .pad_end = {0, 6}});
+}
+
 static plb_value groups_that_do_not_divide(plb_graph *g, plb_value x) {
     return plb_group_norm(g, x, PLB_NONE, PLB_NONE, 3, 1e-5);
 }
@@ -213,6 +260,15 @@ static const struct {
     {mixed_dtypes, PLB_EINVAL, "input 1: expected f32 as input 0, found f16"},
     {product_of_a_vector, PLB_EINVAL, "reshape a vector"},
     {too_much_padding, PLB_EINVAL, "padding below the window's reach of 2"},
+    {convolution_that_wraps, PLB_EINVAL,
+     "conv: axis 1: expected a dilation of 1 to 2147483647, found 4611686018427387904"},
+    {transposed_that_wraps, PLB_EINVAL, "axis 1: expected a dilation of 1 to 2147483647"},
+    {transposed_padding_that_wraps, PLB_EINVAL, "axis 0: expected output padding of 0 to"},
+    {transposed_past_64_bits, PLB_EINVAL, "axis 1: expected an extent of 1 to"},
+    {extent_that_wraps, PLB_EINVAL, "axis 1: expected an extent of 1 to"},
+    {groups_that_wrap, PLB_EINVAL, "do not fit"},
+    {maximum_that_wraps, PLB_EINVAL, "axis 1: expected a dilation of 1 to 2147483647"},
+    {mean_that_wraps, PLB_EINVAL, "axis 1: expected a kernel of 1 to 2147483647"},
     {groups_that_do_not_divide, PLB_EINVAL, "4 channels do not split into 3 groups"},
     {cubic_along_one_axis, PLB_EUNSUPPORTED, "2 spatial axes"},
     {gradient_after_fusion, PLB_EUNSUPPORTED, "gradients come before fusion"},

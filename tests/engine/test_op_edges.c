@@ -135,6 +135,9 @@ static void casts_are_defined_everywhere(void) {
     CHECK(plb_number_cast((plb_number){.i = 300}, PLB_I64, PLB_U8).i == 44);
     CHECK(plb_number_cast((plb_number){.i = -1}, PLB_U64, PLB_F64).f == 0x1p64);
     CHECK(plb_number_cast((plb_number){.i = 2}, PLB_I64, PLB_BOOL).i == 1);
+    CHECK((float)plb_number_cast((plb_number){.i = INT64_MIN + (INT64_C(1) << 39) + 1}, PLB_U64,
+                                 PLB_F32)
+              .f == 0x1.000002p63f); // above a tie: once, by f64, it fell on it
 }
 
 static void nan_goes_through(void) {

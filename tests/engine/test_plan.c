@@ -257,6 +257,40 @@ static void a_plan_takes_the_kernels_of_an_earlier_one(void) {
     }
 }
 
+// Each is just above the middle of two neighbours of the dtype, and on it once rounded to one that
+// is wider.
+static void integers_become_floats_in_one_rounding(void) {
+    static const struct {
+        plb_dtype dtype;
+        int64_t from;
+        double to;
+    } cases[] = {{PLB_F32, (INT64_C(1) << 60) + (INT64_C(1) << 36) + 1, 0x1.000002p60},
+                 {PLB_F32, -(INT64_C(1) << 62) - (INT64_C(1) << 38) - 1, -0x1.000002p62},
+                 {PLB_BF16, (1 << 24) + (1 << 16) + 1, 0x1.02p24},
+                 {PLB_BF16, (INT64_C(1) << 60) + (INT64_C(1) << 52) + 1, 0x1.02p60},
+                 {PLB_F16, 32785, 32800}};
+    for (int l = 0; l < N_LEVELS; l++) {
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            plb_model *model = plb_model_new();
+            plb_graph *g;
+            plb_tensor t;
+            CHECK_OK(plb_model_program(model, "p", &g));
+            plb_value x = plb_input(g, "x", PLB_I64, &plb_shape_of(1));
+            plb_output(g, "y", plb_cast(g, x, cases[i].dtype));
+            plb_plan *plan = plan_at(g, levels[l]);
+            CHECK_OK(plb_plan_input(plan, "x", &t));
+            *(int64_t *)t.data = cases[i].from;
+            CHECK_OK(plb_plan_run(plan));
+            CHECK_OK(plb_plan_output(plan, "y", &t));
+            const double found = plb_load_f64(t.data, t.dtype, 0);
+            CHECK_SAY(found == cases[i].to, "level %d, %s: expected %a, found %a", (int)levels[l],
+                      plb_dtype_name(t.dtype), cases[i].to, found);
+            plb_plan_free(plan);
+            plb_model_free(model);
+        }
+    }
+}
+
 static const check_test tests[] = {
     {"levels agree", levels_agree},
     {"reads and assigns keep their order", reads_and_assigns_keep_their_order},
@@ -266,6 +300,7 @@ static const check_test tests[] = {
     {"blocks never overlap", blocks_never_overlap},
     {"what runs once runs first", what_runs_once_runs_first},
     {"errors name the place", errors_name_the_place},
+    {"integers become floats in one rounding", integers_become_floats_in_one_rounding},
     {"a plan takes the kernels of an earlier one", a_plan_takes_the_kernels_of_an_earlier_one},
 };
 CHECK_MAIN(tests)

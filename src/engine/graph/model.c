@@ -10,6 +10,7 @@
 #include "base/core/stop.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/home.h"
+#include "engine/ops/random.h"
 
 plb_model *plb_model_new(void) {
     plb_model *model = plb_alloc(sizeof *model);
@@ -128,6 +129,16 @@ static double first_value(plb_init init, uint64_t key, uint64_t i) {
     return init.a + init.b * z;
 }
 
+// Uniform numbers that the dtype's rounding took to their upper bound.
+static void keep_below(const plb_variable *v, int64_t count) {
+    const plb_dtype dtype = v->type.dtype;
+    const double most = plb_uniform_most(dtype, v->init.a, v->init.b);
+    if (!plb_uniform_reaches(dtype, v->init.a, v->init.b)) return;
+    for (int64_t i = 0; i < count; i++) {
+        if (plb_load_f64(v->data, dtype, i) > most) plb_store_f64(v->data, dtype, i, most);
+    }
+}
+
 static size_t padded_bytes(const plb_type *type) {
     size_t size = plb_layout_bytes(&type->shape, type->dtype, (plb_layout){0});
     return (size + PLB_CACHE_LINE - 1) & ~(size_t)(PLB_CACHE_LINE - 1);
@@ -162,6 +173,7 @@ static plb_status initialise(plb_variable *v, uint64_t seed) {
             plb_store_f64(v->data, v->type.dtype, i, first_value(v->init, key, (uint64_t)i));
         }
     }
+    if (v->init.kind == PLB_INIT_UNIFORM) keep_below(v, count);
     return PLB_OK;
 }
 

@@ -113,7 +113,7 @@ plb_value plb_roll(plb_graph *graph, plb_value x, int axis, int64_t shift) {
     if (a < 0) return PLB_NONE;
     const int64_t extent = shape.dim[a];
     if (extent == 0) return x;
-    const int64_t cut = ((-shift) % extent + extent) % extent; // what becomes the first
+    const int64_t cut = (extent - shift % extent) % extent; // what becomes the first
     if (cut == 0) return x;
     plb_value parts[] = {plb_slice_axis(graph, x, a, cut, extent),
                          plb_slice_axis(graph, x, a, 0, cut)};

@@ -6,6 +6,7 @@
 
 #include "base/core/status.h"
 #include "engine/ops/conv_shape.h"
+#include "engine/ops/window.h"
 
 static plb_status conv_infer(plb_signature *s) {
     const plb_conv_attrs *attrs = s->attrs;
@@ -120,8 +121,19 @@ static int64_t transposed_extent(plb_conv_attrs *attrs, int i, int64_t x, int64_
     attrs->pad_end[i] -= uncovered;
     more -= uncovered;
     *zeros = more >= attrs->stride[i] ? more : 0;
-    return (x - 1) * attrs->stride[i] - attrs->pad_begin[i] - attrs->pad_end[i] +
-           attrs->dilation[i] * (w - 1) + 1 + more - *zeros;
+    return plb_window_reach(x, attrs->stride[i]) - 1 - attrs->pad_begin[i] - attrs->pad_end[i] +
+           plb_window_reach(w, attrs->dilation[i]) + more - *zeros;
+}
+
+static plb_status check_transposed(const plb_conv_attrs *attrs, const int64_t *output_pad,
+                                   int axes) {
+    for (int i = 0; i < axes && i < PLB_MAX_SPATIAL; i++) {
+        PLB_TRY(plb_conv_check_axis(attrs, "conv_transpose", i));
+        if (!output_pad) continue;
+        PLB_TRY(plb_window_expect("conv_transpose", i, "output padding", output_pad[i], 0,
+                                  PLB_WINDOW_MOST));
+    }
+    return PLB_OK;
 }
 
 plb_value plb_conv_transpose(plb_graph *graph, plb_value x, plb_value w, plb_value bias,
@@ -130,6 +142,9 @@ plb_value plb_conv_transpose(plb_graph *graph, plb_value x, plb_value w, plb_val
     plb_shape x_shape = plb_value_shape(graph, x), w_shape = plb_value_shape(graph, w);
     int axes = x_shape.rank - 2;
     plb_conv_attrs final = plb_conv_attrs_final(attrs, axes);
+    if (plb_graph_status(graph)) return PLB_NONE;
+    plb_status status = check_transposed(&final, output_pad, axes);
+    if (status) return plb_graph_fail(graph, status);
     plb_pad_attrs pad = {.mode = PLB_PAD_CONSTANT};
     bool padded = false;
     for (int i = 0; i < axes && i < PLB_MAX_SPATIAL && w_shape.rank == x_shape.rank; i++) {

@@ -2,9 +2,19 @@
 #include "engine/ops/conv_shape.h"
 
 #include "base/core/status.h"
+#include "engine/ops/window.h"
 
 static int64_t or_one(int64_t value) {
     return value ? value : 1;
+}
+
+plb_status plb_conv_check_axis(const plb_conv_attrs *attrs, const char *op, int axis) {
+    const int64_t stride = or_one(attrs->stride[axis]), dilation = or_one(attrs->dilation[axis]);
+    const int64_t most = PLB_WINDOW_MOST;
+    PLB_TRY(plb_window_expect(op, axis, "a stride", stride, 1, most));
+    PLB_TRY(plb_window_expect(op, axis, "a dilation", dilation, 1, most));
+    PLB_TRY(plb_window_expect(op, axis, "padding", attrs->pad_begin[axis], 0, most));
+    return plb_window_expect(op, axis, "padding", attrs->pad_end[axis], 0, most);
 }
 
 static plb_status spatial_attrs(const plb_conv_attrs *attrs, const char *op, plb_conv_shape *s) {
@@ -15,13 +25,7 @@ static plb_status spatial_attrs(const plb_conv_attrs *attrs, const char *op, plb
         s->dilation[i] = given ? or_one(attrs->dilation[axis]) : 1;
         s->pad[i] = given ? attrs->pad_begin[axis] : 0;
         s->pad_end[i] = given ? attrs->pad_end[axis] : 0;
-        if (s->stride[i] < 1 || s->dilation[i] < 1 || s->pad[i] < 0 || s->pad_end[i] < 0) {
-            return plb_fail(PLB_EINVAL,
-                            "%s: axis %d: expected stride and dilation of at least 1 and no "
-                            "negative padding, found %lld, %lld, %lld, %lld",
-                            op, axis, (long long)s->stride[i], (long long)s->dilation[i],
-                            (long long)s->pad[i], (long long)s->pad_end[i]);
-        }
+        if (given) PLB_TRY(plb_conv_check_axis(attrs, op, axis));
     }
     s->groups = or_one(attrs->groups);
     if (s->groups < 1) {
@@ -35,7 +39,7 @@ static plb_status spatial_attrs(const plb_conv_attrs *attrs, const char *op, plb
 static plb_status out_extents(const plb_conv_shape *s, const char *op, int64_t *out) {
     for (int i = 0; i < PLB_MAX_SPATIAL; i++) {
         int64_t padded = s->in[i] + s->pad[i] + s->pad_end[i];
-        int64_t reach = s->dilation[i] * (s->kernel[i] - 1) + 1;
+        int64_t reach = plb_window_reach(s->kernel[i], s->dilation[i]);
         if (s->in[i] < 1 || s->kernel[i] < 1 || padded < reach) {
             return plb_fail(PLB_EINVAL,
                             "%s: axis %d: a kernel that reaches over %lld does not fit into the "
@@ -49,17 +53,21 @@ static plb_status out_extents(const plb_conv_shape *s, const char *op, int64_t *
 }
 
 static plb_status check_channels(const plb_conv_shape *s, const char *op, int64_t c_of_w) {
-    if (s->c == c_of_w * s->groups && s->k % s->groups == 0 && s->c > 0 && s->k > 0) return PLB_OK;
+    const bool divides = s->c > 0 && s->k > 0 && s->k % s->groups == 0; // so groups are few
+    if (divides && s->c == c_of_w * s->groups) return PLB_OK;
     return plb_fail(PLB_EINVAL,
                     "%s: x with %lld channels, w with %lld times %lld and %lld groups do not fit",
                     op, (long long)s->c, (long long)s->k, (long long)c_of_w, (long long)s->groups);
 }
 
-static void given_extents(const plb_conv_attrs *attrs, int axes, int64_t *out) {
+static plb_status given_extents(const plb_conv_attrs *attrs, int axes, const char *op,
+                                int64_t *out) {
     for (int i = 0; i < PLB_MAX_SPATIAL; i++) {
         int axis = i - (PLB_MAX_SPATIAL - axes);
         out[i] = axis < 0 ? 1 : attrs->extent[axis];
+        PLB_TRY(plb_window_expect(op, axis, "an extent", out[i], 1, PLB_WINDOW_EXTENT_MOST));
     }
+    return PLB_OK;
 }
 
 // For the gradients: y must be what the forward convolution would have made.
@@ -87,8 +95,9 @@ static plb_status shape_of_conv(const plb_shape *x, const plb_shape *w, const pl
 
 static plb_status shape_of_input_grad(const plb_shape *dy, const plb_shape *w,
                                       const plb_conv_attrs *attrs, plb_conv_shape *s) {
-    s->n = dy->dim[0], s->c = w->dim[1] * s->groups, s->k = w->dim[0];
-    given_extents(attrs, s->axes, s->in);
+    s->n = dy->dim[0], s->k = w->dim[0];
+    s->c = s->groups <= s->k ? w->dim[1] * s->groups : 0; // more do not divide k
+    PLB_TRY(given_extents(attrs, s->axes, "conv_input_grad", s->in));
     plb_spatial_extents(w, s->kernel);
     plb_spatial_extents(dy, s->out);
     PLB_TRY(check_channels(s, "conv_input_grad", w->dim[1]));
@@ -103,7 +112,7 @@ static plb_status shape_of_weight_grad(const plb_shape *x, const plb_shape *dy,
                                        const plb_conv_attrs *attrs, plb_conv_shape *s) {
     s->n = x->dim[0], s->c = x->dim[1], s->k = dy->dim[1];
     plb_spatial_extents(x, s->in);
-    given_extents(attrs, s->axes, s->kernel);
+    PLB_TRY(given_extents(attrs, s->axes, "conv_weight_grad", s->kernel));
     plb_spatial_extents(dy, s->out);
     PLB_TRY(check_channels(s, "conv_weight_grad", s->c / s->groups));
     if (dy->dim[0] != s->n) {

@@ -24,6 +24,9 @@ PLB_MUST_USE plb_status plb_conv_shape_of(plb_op_id op, const plb_shape *first,
                                           const plb_shape *second, const plb_conv_attrs *attrs,
                                           plb_conv_shape *out);
 
+// PLB_EINVAL for a stride, a dilation or padding along `axis` that no convolution has.
+PLB_MUST_USE plb_status plb_conv_check_axis(const plb_conv_attrs *attrs, const char *op, int axis);
+
 plb_shape plb_conv_x_shape(const plb_conv_shape *s); // [N,C,…]
 plb_shape plb_conv_w_shape(const plb_conv_shape *s); // [K,C/groups,…]
 plb_shape plb_conv_y_shape(const plb_conv_shape *s); // [N,K,…]

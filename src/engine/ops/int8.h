@@ -6,6 +6,9 @@
 //
 // in the integers of `dtype`; for dtype f32 neither rounded nor shifted. multiplier[K] is the scale
 // of x times that of w's channel over that of y, bias[K] counts in steps of acc.
+//
+// round is to nearest even. Kernels may add y_zero before it, as oneDNN's does with the bias: of a
+// number halfway between two integers an odd y_zero then gives the other one.
 #ifndef PLB_ENGINE_OPS_INT8_H
 #define PLB_ENGINE_OPS_INT8_H
 

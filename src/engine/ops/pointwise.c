@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/core/status.h"
+#include "engine/tensor/odd.h"
 
 // ---------------------------------------------------------------------------- floats
 static double sigmoid(double x) {
@@ -327,8 +328,12 @@ plb_number plb_number_cast(plb_number value, plb_dtype from, plb_dtype to) {
     bool was_float = plb_dtype_is_float(from), is_float = plb_dtype_is_float(to);
     if (was_float == is_float && !was_float) return (plb_number){.i = plb_wrap_i64(value.i, to)};
     if (was_float == is_float) return value;
-    if (is_float) {
+    if (is_float && to == PLB_F64) {
         return (plb_number){.f = from == PLB_U64 ? (double)(u64)value.i : (double)value.i};
+    }
+    if (is_float) { // the narrower one's rounding, when it is stored, is to be the only one
+        return (plb_number){.f = from == PLB_U64 ? plb_odd_f64_of_u64((u64)value.i)
+                                                 : plb_odd_f64_of_i64(value.i)};
     }
     uint64_t place = 0;
     plb_store_f64(&place, to, 0, value.f);

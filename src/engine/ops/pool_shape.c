@@ -3,6 +3,7 @@
 
 #include "base/core/alloc.h"
 #include "base/core/status.h"
+#include "engine/ops/window.h"
 
 static plb_status axis_attrs(const plb_pool_attrs *attrs, const char *op, int i,
                              plb_pool_shape *s) {
@@ -13,15 +14,13 @@ static plb_status axis_attrs(const plb_pool_attrs *attrs, const char *op, int i,
     s->stride[i] = attrs->stride[axis] ? attrs->stride[axis] : s->kernel[i];
     s->dilation[i] = attrs->dilation[axis] ? attrs->dilation[axis] : 1;
     s->pad[i] = attrs->pad_begin[axis], s->pad_end[i] = attrs->pad_end[axis];
-    int64_t reach = s->dilation[i] * (s->kernel[i] - 1) + 1;
-    if (s->kernel[i] < 1 || s->stride[i] < 1 || s->dilation[i] < 1) {
-        return plb_fail(PLB_EINVAL,
-                        "%s: axis %d: expected kernel, stride and dilation of at least 1, found "
-                        "%lld, %lld, %lld",
-                        op, axis, (long long)s->kernel[i], (long long)s->stride[i],
-                        (long long)s->dilation[i]);
-    }
-    if (s->pad[i] < 0 || s->pad_end[i] < 0 || s->pad[i] >= reach || s->pad_end[i] >= reach) {
+    PLB_TRY(plb_window_expect(op, axis, "a kernel", s->kernel[i], 1, PLB_WINDOW_MOST));
+    PLB_TRY(plb_window_expect(op, axis, "a stride", s->stride[i], 1, PLB_WINDOW_MOST));
+    PLB_TRY(plb_window_expect(op, axis, "a dilation", s->dilation[i], 1, PLB_WINDOW_MOST));
+    PLB_TRY(plb_window_expect(op, axis, "padding", s->pad[i], 0, PLB_WINDOW_MOST));
+    PLB_TRY(plb_window_expect(op, axis, "padding", s->pad_end[i], 0, PLB_WINDOW_MOST));
+    int64_t reach = plb_window_reach(s->kernel[i], s->dilation[i]);
+    if (s->pad[i] >= reach || s->pad_end[i] >= reach) {
         return plb_fail(PLB_EINVAL,
                         "%s: axis %d: expected padding below the window's reach of %lld, found "
                         "%lld and %lld",
@@ -34,7 +33,7 @@ static plb_status axis_attrs(const plb_pool_attrs *attrs, const char *op, int i,
 static plb_status out_extents(const plb_pool_shape *s, bool ceil_mode, const char *op,
                               int64_t *out) {
     for (int i = 0; i < PLB_MAX_SPATIAL; i++) {
-        int64_t reach = s->dilation[i] * (s->kernel[i] - 1) + 1;
+        int64_t reach = plb_window_reach(s->kernel[i], s->dilation[i]);
         int64_t room = s->in[i] + s->pad[i] + s->pad_end[i] - reach;
         if (s->in[i] < 1 || (room < 0 && !(ceil_mode && room > -s->stride[i]))) {
             return plb_fail(PLB_EINVAL,
@@ -73,6 +72,7 @@ plb_status plb_pool_shape_of_grad(const plb_shape *dy, const plb_pool_attrs *att
     for (int i = 0; i < PLB_MAX_SPATIAL; i++) {
         int axis = i - (PLB_MAX_SPATIAL - out->axes);
         out->in[i] = axis < 0 ? 1 : attrs->extent[axis];
+        PLB_TRY(plb_window_expect(op, axis, "an extent", out->in[i], 1, PLB_WINDOW_EXTENT_MOST));
     }
     int64_t found[PLB_MAX_SPATIAL];
     PLB_TRY(out_extents(out, attrs->ceil_mode != 0, op, out->out));

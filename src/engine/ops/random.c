@@ -23,18 +23,37 @@ static plb_status infer(plb_signature *s) {
     return PLB_OK;
 }
 
+double plb_uniform_most(plb_dtype dtype, double low, double high) {
+    if (!(low < high) || !plb_dtype_is_float(dtype)) return INFINITY;
+    uint64_t bits = 0; // little-endian: a narrower number's are the lowest
+    plb_store_f64(&bits, dtype, 0, high);
+    if (plb_load_f64(&bits, dtype, 0) < high) return plb_load_f64(&bits, dtype, 0);
+    const uint64_t sign = UINT64_C(1) << (8 * plb_dtype_size(dtype) - 1);
+    if (bits & ~sign) {
+        bits = bits & sign ? bits + 1 : bits - 1;
+    } else {
+        bits = sign | 1; // the next below zero
+    }
+    return plb_load_f64(&bits, dtype, 0);
+}
+
+bool plb_uniform_reaches(plb_dtype dtype, double low, double high) {
+    return low + (high - low) * (1 - 0x1p-24) > plb_uniform_most(dtype, low, high);
+}
+
 static plb_status uniform_ref(const plb_call *call) {
     const plb_random_attrs *a = call->attrs;
     const uint64_t *state = call->in[0].data;
     plb_tensor *y = &call->out[0];
     int64_t count = plb_shape_count(&y->shape);
-    // As many bits as the dtype keeps, so that rounding never makes 1 of a number below it.
+    // As many bits as the dtype keeps, so that in [0, 1) rounding never makes a 1.
     int bits = y->dtype == PLB_BF16 ? 8 : y->dtype == PLB_F16 ? 11 : 24;
+    const double most = plb_uniform_most(y->dtype, a->low, a->high);
     for (int64_t i = 0; i < count; i++) {
         uint32_t word = plb_random_word(state, a->id, (uint64_t)i) >> (32 - bits) << (32 - bits);
-        double u = plb_uniform_f32(word);
+        double value = a->low + (a->high - a->low) * (double)plb_uniform_f32(word);
         plb_store_f64(y->data, y->dtype, plb_tensor_offset_linear(y, i),
-                      a->low + (a->high - a->low) * u);
+                      value > most ? most : value);
     }
     return PLB_OK;
 }

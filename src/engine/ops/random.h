@@ -19,6 +19,12 @@ static inline uint32_t plb_random_word(const uint64_t *state, int64_t id, uint64
     return block.word[element % 4];
 }
 
+// The largest number of a float dtype that is below `high`: where rounding would reach the bound
+// of [low, high), this one stands. INFINITY, no bound, of integers and where the range is empty.
+PLB_API double plb_uniform_most(plb_dtype dtype, double low, double high);
+// Whether any of the numbers that 24 bits give is past it; where none is, nobody need look.
+PLB_API bool plb_uniform_reaches(plb_dtype dtype, double low, double high);
+
 // PLB_EINVAL unless `type` is that of a random state.
 PLB_MUST_USE plb_status plb_random_check_state(const plb_type *type, const char *op);
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/tensor/convert.h"
+#include "engine/tensor/odd.h"
 #include "plumb/tensor.h"
 
 typedef struct dtype_info {
@@ -81,23 +81,12 @@ int64_t plb_load_i64(const void *data, plb_dtype dtype, int64_t offset) {
     return value < -0x1p63 ? INT64_MIN : (int64_t)value;
 }
 
-// f64 to f32 to a 16-bit float would round twice; rounding to odd first makes the second exact
-// (Boldo, Melquiond: "Emulation of FMA and correctly rounded sums", 2008).
-static float f32_to_odd(double value) {
-    float nearest = (float)value;
-    if ((double)nearest == value || isnan(value) || isinf(nearest)) return nearest;
-    uint32_t bits = plb_bits_of_f32(nearest);
-    if (bits & 1u) return nearest;
-    bool too_far = fabs((double)nearest) > fabs(value);
-    return plb_f32_of_bits(too_far ? bits - 1u : bits + 1u);
-}
-
 void plb_store_f64(void *data, plb_dtype dtype, int64_t offset, double value) {
     switch (dtype) {
     case PLB_F64: ((double *)data)[offset] = value; return;
     case PLB_F32: ((float *)data)[offset] = (float)value; return;
-    case PLB_F16: ((uint16_t *)data)[offset] = plb_f16_of_f32(f32_to_odd(value)); return;
-    case PLB_BF16: ((uint16_t *)data)[offset] = plb_bf16_of_f32(f32_to_odd(value)); return;
+    case PLB_F16: ((uint16_t *)data)[offset] = plb_f16_of_f32(plb_odd_f32_of_f64(value)); return;
+    case PLB_BF16: ((uint16_t *)data)[offset] = plb_bf16_of_f32(plb_odd_f32_of_f64(value)); return;
     case PLB_BOOL: ((uint8_t *)data)[offset] = value != 0; return;
     case PLB_U64:
         ((uint64_t *)data)[offset] = !(value > 0)      ? 0
@@ -124,6 +113,7 @@ void plb_store_i64(void *data, plb_dtype dtype, int64_t offset, int64_t value) {
     case PLB_U32: ((uint32_t *)data)[offset] = (uint32_t)clamp(value, 0, UINT32_MAX); return;
     case PLB_U64: ((uint64_t *)data)[offset] = value < 0 ? 0 : (uint64_t)value; return;
     case PLB_BOOL: ((uint8_t *)data)[offset] = value != 0; return;
-    default: plb_store_f64(data, dtype, offset, (double)value); return;
+    case PLB_F64: ((double *)data)[offset] = (double)value; return;
+    default: plb_store_f64(data, dtype, offset, plb_odd_f64_of_i64(value)); return;
     }
 }

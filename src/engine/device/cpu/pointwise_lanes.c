@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/device/cpu/pointwise.h"
-#include "engine/tensor/convert.h"
+#include "engine/tensor/odd.h"
 
 size_t plb_lane_bytes(plb_lane lane) {
     return lane == PLB_LANE_F32 ? sizeof(float) : sizeof(double);
@@ -125,6 +125,25 @@ static plb_number get(plb_lane lane, const void *lanes, int64_t i) {
     return value;
 }
 
+// Integers are rounded once, to `to`: in lanes that are wider, what is cut off makes them odd.
+static void whole_to_real(plb_lane lane, plb_dtype to, const int64_t *a, void *y, int64_t n) {
+    float *single = y;
+    double *real = y;
+    if (to == PLB_BOOL) {
+        for (int64_t i = 0; i < n; i++) {
+            if (lane == PLB_LANE_F32) single[i] = a[i] != 0;
+            if (lane != PLB_LANE_F32) real[i] = a[i] != 0;
+        }
+    } else if (lane == PLB_LANE_F32 && to == PLB_F32) {
+        for (int64_t i = 0; i < n; i++) single[i] = (float)a[i];
+    } else if (lane == PLB_LANE_F32) {
+        for (int64_t i = 0; i < n; i++) single[i] = plb_odd_f32_of_f64(plb_odd_f64_of_i64(a[i]));
+    } else {
+        const bool same = to == PLB_F64;
+        for (int64_t i = 0; i < n; i++) real[i] = same ? (double)a[i] : plb_odd_f64_of_i64(a[i]);
+    }
+}
+
 static void put(plb_lane lane, void *lanes, int64_t i, double real) {
     if (lane == PLB_LANE_F32) {
         ((float *)lanes)[i] = (float)real;
@@ -143,10 +162,11 @@ static void run_cast(const plb_vec *vec, const plb_lane_instr *instr, const void
         if (a != y) memmove(y, a, (size_t)n * plb_lane_bytes(instr->to));
     } else if (instr->from == PLB_LANE_F32 && to == PLB_BOOL) {
         for (int64_t i = 0; i < n; i++) ((float *)y)[i] = ((const float *)a)[i] != 0;
+    } else if (instr->to != PLB_LANE_I64 && instr->from == PLB_LANE_I64) {
+        whole_to_real(instr->to, to, a, y, n);
     } else if (instr->to != PLB_LANE_I64) {
         for (int64_t i = 0; i < n; i++) {
-            plb_number x = get(instr->from, a, i);
-            double real = instr->from == PLB_LANE_I64 ? (double)x.i : x.f;
+            double real = get(instr->from, a, i).f;
             put(instr->to, y, i, to == PLB_BOOL ? real != 0 : real);
         }
     } else {

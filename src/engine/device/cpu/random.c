@@ -146,6 +146,15 @@ static void uniform(const generator *g, int64_t begin, int64_t n, const uint32_t
     }
 }
 
+// Where rounding would reach the upper bound.
+static void uniform_below(const generator *g, int64_t begin, int64_t n, const uint32_t *words) {
+    const plb_random_attrs *a = g->call->attrs;
+    float *y = (float *)g->call->out[0].data + begin;
+    const float most = (float)plb_uniform_most(PLB_F32, a->low, a->high);
+    uniform(g, begin, n, words);
+    for (int64_t i = 0; i < n; i++) y[i] = y[i] > most ? most : y[i];
+}
+
 // Pairs of words give pairs of numbers; the last may want one of them only.
 static void normal(const generator *g, int64_t begin, int64_t n, const uint32_t *words) {
     const plb_random_attrs *a = g->call->attrs;
@@ -161,7 +170,9 @@ static void normal(const generator *g, int64_t begin, int64_t n, const uint32_t 
 static plb_status run_uniform(void *state, const plb_call *call, plb_stream *stream) {
     (void)stream;
     const generator g = generator_of(state, call, 0);
-    each_piece(&g, plb_shape_count(&call->out[0].shape), uniform);
+    const plb_random_attrs *a = call->attrs;
+    const bool reaches = plb_uniform_reaches(PLB_F32, a->low, a->high);
+    each_piece(&g, plb_shape_count(&call->out[0].shape), reaches ? uniform_below : uniform);
     return PLB_OK;
 }
 

@@ -23,6 +23,7 @@ static plb_random_params params_of(const plb_query *q) {
     plb_random_params p = {.p = a->p,
                            .low = a->low,
                            .high = a->high,
+                           .most = plb_uniform_most(q->out[0].dtype, a->low, a->high),
                            .mix = plb_random_key(none, a->id),
                            .count = plb_shape_count(shape),
                            .of_channel = 1,

@@ -101,7 +101,8 @@ __device__ static double number_of(const plb_random_params &p, const uint32_t (&
     if (p.kind == 0) {
         const int cut = 32 - random_bits<T>::value;
         const uint32_t kept = word[k] >> cut << cut;
-        return p.low + (p.high - p.low) * (double)uniform_of(kept);
+        const double value = p.low + (p.high - p.low) * (double)uniform_of(kept);
+        return value > p.most ? p.most : value;
     }
     const double radius = sqrt(-2 * log(open_of(word[k & 2])));
     const double angle = 6.283185307179586 * open_of(word[(k & 2) + 1]);
