@@ -257,6 +257,58 @@ static void a_plan_takes_the_kernels_of_an_earlier_one(void) {
     }
 }
 
+// y = x w with x a view of an extent of 1 that is read backwards: its stride means nothing.
+static void product_of_backwards(plb_level level, plb_shape shape, int axis, bool slices,
+                                 bool turns) {
+    plb_model *model = plb_model_new();
+    plb_graph *g;
+    CHECK_OK(plb_model_program(model, "p", &g));
+    plb_value x = plb_input(g, "x", PLB_F32, &shape);
+    plb_slice_attrs attrs = {.shape = shape};
+    attrs.step[axis] = -1;
+    plb_value v = slices ? plb_slice(g, x, &attrs) : plb_flip(g, x, (int64_t)1 << axis);
+    if (turns) v = plb_transpose(g, v, -1, -2);
+    const plb_shape factor = plb_value_shape(g, v);
+    const int64_t k = factor.dim[factor.rank - 1];
+    plb_value w =
+        plb_param(g, "w", PLB_F32, &plb_shape_of(3, k), PLB_ROLE_PARAMETER, (plb_init){.a = 2});
+    plb_output(g, "y", plb_linear(g, v, w, PLB_NONE));
+    plb_plan *plan = plan_at(g, level);
+    plb_tensor t, y;
+    CHECK_OK(plb_plan_input(plan, "x", &t));
+    for (int64_t i = 0; i < plb_shape_count(&shape); i++) ((float *)t.data)[i] = (float)i;
+    CHECK_OK(plb_plan_run(plan));
+    CHECK_OK(plb_plan_output(plan, "y", &y));
+    double sum = 0; // of all that is read, which is all of x
+    for (int64_t i = 0; i < plb_shape_count(&y.shape); i++) {
+        sum += plb_load_f64(y.data, y.dtype, plb_tensor_offset_linear(&y, i));
+    }
+    const double count = (double)plb_shape_count(&shape);
+    CHECK_NEAR(sum, 3 * 2 * count * (count - 1) / 2, 1e-3);
+    plb_plan_free(plan);
+    plb_model_free(model);
+}
+
+static void products_of_one_row_read_backwards(void) {
+    static const struct {
+        plb_shape shape;
+        int axis;
+        bool turns;
+    } cases[] = {{{2, {1, 4}}, 0, false},
+                 {{2, {1, 4}}, 0, true},
+                 {{2, {7, 1}}, 1, false},
+                 {{3, {2, 1, 4}}, 1, false},
+                 {{3, {5, 1, 4}}, 1, true}};
+    for (int l = 0; l < N_LEVELS; l++) {
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            for (int slices = 0; slices < 2; slices++) {
+                product_of_backwards(levels[l], cases[i].shape, cases[i].axis, slices,
+                                     cases[i].turns);
+            }
+        }
+    }
+}
+
 static const check_test tests[] = {
     {"levels agree", levels_agree},
     {"reads and assigns keep their order", reads_and_assigns_keep_their_order},
@@ -267,5 +319,6 @@ static const check_test tests[] = {
     {"what runs once runs first", what_runs_once_runs_first},
     {"errors name the place", errors_name_the_place},
     {"a plan takes the kernels of an earlier one", a_plan_takes_the_kernels_of_an_earlier_one},
+    {"products of one row read backwards", products_of_one_row_read_backwards},
 };
 CHECK_MAIN(tests)
