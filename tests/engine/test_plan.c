@@ -309,6 +309,33 @@ static void products_of_one_row_read_backwards(void) {
     }
 }
 
+// All keys are one, repeated by a view: y is the mean of the values, whatever the query.
+static void attention_sees_a_repeated_key(void) {
+    for (int l = 0; l < N_LEVELS; l++) {
+        plb_model *model = plb_model_new();
+        plb_graph *g;
+        CHECK_OK(plb_model_program(model, "p", &g));
+        plb_value q = plb_input(g, "q", PLB_F32, &plb_shape_of(1, 2, 3, 4));
+        plb_value k = plb_input(g, "k", PLB_F32, &plb_shape_of(1, 2, 1, 4));
+        plb_value v = plb_input(g, "v", PLB_F32, &plb_shape_of(1, 2, 5, 1));
+        k = plb_expand(g, k, &plb_shape_of(1, 2, 5, 4));
+        const plb_attention_attrs attrs = {.scale = 1};
+        plb_output(g, "y", plb_attention(g, q, k, v, PLB_NONE, &attrs));
+        plb_plan *plan = plan_at(g, levels[l]);
+        plb_tensor y;
+        set_input(plan, "q", (float[]){1, 2, 3, 4, -5, 6, 7, -8}, 8);
+        set_input(plan, "k", (float[]){1, 0, -1, 2, 0, 3, 1, 1}, 8);
+        set_input(plan, "v", (float[]){1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 10);
+        CHECK_OK(plb_plan_run(plan));
+        CHECK_OK(plb_plan_output(plan, "y", &y));
+        for (int64_t i = 0; i < 6; i++) { // [1,3,2,1]
+            CHECK_NEAR(((float *)y.data)[i], i % 2 ? 8 : 3, 1e-5);
+        }
+        plb_plan_free(plan);
+        plb_model_free(model);
+    }
+}
+
 static const check_test tests[] = {
     {"levels agree", levels_agree},
     {"reads and assigns keep their order", reads_and_assigns_keep_their_order},
@@ -320,5 +347,6 @@ static const check_test tests[] = {
     {"errors name the place", errors_name_the_place},
     {"a plan takes the kernels of an earlier one", a_plan_takes_the_kernels_of_an_earlier_one},
     {"products of one row read backwards", products_of_one_row_read_backwards},
+    {"attention sees a repeated key", attention_sees_a_repeated_key},
 };
 CHECK_MAIN(tests)
