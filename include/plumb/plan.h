@@ -62,6 +62,9 @@ PLB_API void plb_plan_free(plb_plan *plan);
 PLB_API PLB_MUST_USE plb_status plb_plan_input(plb_plan *plan, const char *name, plb_tensor *out);
 // The buffer of an output, valid after a run until the next one; any layout.
 PLB_API PLB_MUST_USE plb_status plb_plan_output(plb_plan *plan, const char *name, plb_tensor *out);
+// After a run that fails no output means anything, and each variable that the program assigns holds
+// its old value, its new one, or some elements of either: so do not go on with a training step that
+// failed, but write the variables again. Other plans of the model compute with what is there.
 PLB_API PLB_MUST_USE plb_status plb_plan_run(plb_plan *plan);
 
 // The parts of a run, for who wants to keep a device busy: upload copies the inputs there, launch

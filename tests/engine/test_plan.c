@@ -336,6 +336,41 @@ static void attention_sees_a_repeated_key(void) {
     }
 }
 
+// w += 1 and then an index out of range: the run fails, but w has changed, and the other program
+// must not go on with its exp of the old one.
+static void a_failed_run_shows_what_it_assigned(void) {
+    for (int l = 0; l < N_LEVELS; l++) {
+        plb_model *model = plb_model_new();
+        plb_graph *change, *use;
+        const plb_type type = {PLB_F32, plb_shape_of(4)};
+        int w;
+        CHECK_OK(plb_model_variable(model, "w", &type, PLB_ROLE_BUFFER, (plb_init){0}, &w));
+        CHECK_OK(plb_model_program(model, "change", &change));
+        CHECK_OK(plb_model_program(model, "use", &use));
+        plb_value i = plb_input(change, "i", PLB_I64, &plb_shape_of(1));
+        plb_assign(change, w, plb_affine(change, plb_read(change, w), 1, 1));
+        plb_output(change, "y", plb_take(change, plb_read(change, w), i, 0));
+        plb_output(use, "y", plb_exp(use, plb_read(use, w)));
+        plb_plan *changer = plan_at(change, levels[l]), *user = plan_at(use, PLB_LEVEL_PLAN);
+        plb_tensor index, y;
+        float now[4];
+        plb_tensor to = plb_tensor_dense(now, PLB_F32, &type.shape, (plb_layout){0});
+        CHECK_OK(plb_plan_run(user));
+        CHECK_OK(plb_plan_input(changer, "i", &index));
+        for (int run = 0; run < 3; run++) { // the second is fine
+            *(int64_t *)index.data = run == 1 ? 3 : 99;
+            CHECK((plb_plan_run(changer) == PLB_OK) == (run == 1));
+            CHECK_OK(plb_variable_read(model, w, &to));
+            CHECK_OK(plb_plan_run(user));
+            CHECK_OK(plb_plan_output(user, "y", &y));
+            CHECK_NEAR(((float *)y.data)[0], exp(now[0]), 1e-5 * exp(now[0]));
+        }
+        plb_plan_free(changer);
+        plb_plan_free(user);
+        plb_model_free(model);
+    }
+}
+
 static const check_test tests[] = {
     {"levels agree", levels_agree},
     {"reads and assigns keep their order", reads_and_assigns_keep_their_order},
@@ -348,5 +383,6 @@ static const check_test tests[] = {
     {"a plan takes the kernels of an earlier one", a_plan_takes_the_kernels_of_an_earlier_one},
     {"products of one row read backwards", products_of_one_row_read_backwards},
     {"attention sees a repeated key", attention_sees_a_repeated_key},
+    {"a failed run shows what it assigned", a_failed_run_shows_what_it_assigned},
 };
 CHECK_MAIN(tests)
