@@ -371,6 +371,30 @@ static void a_failed_run_shows_what_it_assigned(void) {
     }
 }
 
+// What is appended after a plan was made is none of its business, nor are the arrays that move.
+static void a_plan_is_of_the_program_as_it_was(void) {
+    for (int l = 0; l < N_LEVELS; l++) {
+        plb_model *model = plb_model_new();
+        plb_graph *g;
+        CHECK_OK(plb_model_program(model, "p", &g));
+        plb_value x = plb_input(g, "x", PLB_F32, &plb_shape_of(3));
+        plb_output(g, "y", plb_affine(g, x, 2, 1));
+        plb_plan *plan = plan_at(g, levels[l]);
+        set_input(plan, "x", (float[]){1, 2, 3}, 3);
+        for (int run = 0; run < 2; run++) {
+            plb_tensor y;
+            CHECK_OK(plb_plan_run(plan));
+            CHECK_OK(plb_plan_output(plan, "y", &y));
+            CHECK(((float *)y.data)[2] == 7);
+            for (int i = 0; i < 2000; i++) x = plb_neg(g, x);
+            plb_output(g, run ? "later still" : "later", x);
+            CHECK_FAILS(PLB_EINVAL, "later", plb_plan_output(plan, "later", &y));
+        }
+        plb_plan_free(plan);
+        plb_model_free(model);
+    }
+}
+
 static const check_test tests[] = {
     {"levels agree", levels_agree},
     {"reads and assigns keep their order", reads_and_assigns_keep_their_order},
@@ -384,5 +408,6 @@ static const check_test tests[] = {
     {"products of one row read backwards", products_of_one_row_read_backwards},
     {"attention sees a repeated key", attention_sees_a_repeated_key},
     {"a failed run shows what it assigned", a_failed_run_shows_what_it_assigned},
+    {"a plan is of the program as it was", a_plan_is_of_the_program_as_it_was},
 };
 CHECK_MAIN(tests)
