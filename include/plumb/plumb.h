@@ -4,6 +4,8 @@
 #define PLUMB_H
 
 #include "plumb/graph.h"
+#include "plumb/memory.h"
+#include "plumb/onnx.h"
 #include "plumb/ops.h"
 #include "plumb/plan.h"
 #include "plumb/status.h"
