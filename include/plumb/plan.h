@@ -54,7 +54,8 @@ typedef struct plb_plan_options {
 } plb_plan_options;
 
 // Of the program as it is now: what is appended to the graph later is not in the plan. Borrows the
-// graph's model, which must outlive the plan. NULL options: all defaults.
+// graph's model, which must outlive the plan. NULL options: all defaults. PLB_EINVAL: the graph has
+// failed, or an option is none of its enum's.
 PLB_API PLB_MUST_USE plb_status plb_plan_new(const plb_graph *graph,
                                              const plb_plan_options *options, plb_plan **out);
 PLB_API void plb_plan_free(plb_plan *plan);

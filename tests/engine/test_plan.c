@@ -395,6 +395,32 @@ static void a_plan_is_of_the_program_as_it_was(void) {
     }
 }
 
+static void numbers_that_no_enum_has_are_refused(void) {
+    static const plb_plan_options bad[] = {{.level = (plb_level)7},
+                                           {.math = (plb_math)9},
+                                           {.autocast = (plb_autocast)5},
+                                           {.autocast = (plb_autocast)-1}};
+    plb_model *model = plb_model_new();
+    plb_graph *g;
+    plb_plan *plan;
+    int index;
+    const plb_type type = {PLB_F32, plb_shape_of(2)};
+    CHECK_OK(plb_model_program(model, "p", &g));
+    plb_output(g, "y", plb_exp(g, plb_input(g, "x", PLB_F32, &type.shape)));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        CHECK_FAILS(PLB_EINVAL, "plan option", plb_plan_new(g, &bad[i], &plan));
+    }
+    CHECK_FAILS(PLB_EINVAL, "found 9 and 0",
+                plb_model_variable(model, "w", &type, (plb_role)9, (plb_init){0}, &index));
+    CHECK_FAILS(PLB_EINVAL, "found 0 and 77",
+                plb_model_variable(model, "w", &type, PLB_ROLE_PARAMETER,
+                                   (plb_init){.kind = (plb_init_kind)77}, &index));
+    CHECK(plb_model_variable_count(model) == 0);
+    CHECK(plb_param(g, "w", PLB_F32, &type.shape, (plb_role)-1, (plb_init){0}) == PLB_NONE);
+    CHECK_FAILS(PLB_EINVAL, "found -1 and 0", plb_graph_status(g));
+    plb_model_free(model);
+}
+
 static const check_test tests[] = {
     {"levels agree", levels_agree},
     {"reads and assigns keep their order", reads_and_assigns_keep_their_order},
@@ -409,5 +435,6 @@ static const check_test tests[] = {
     {"attention sees a repeated key", attention_sees_a_repeated_key},
     {"a failed run shows what it assigned", a_failed_run_shows_what_it_assigned},
     {"a plan is of the program as it was", a_plan_is_of_the_program_as_it_was},
+    {"numbers that no enum has are refused", numbers_that_no_enum_has_are_refused},
 };
 CHECK_MAIN(tests)

@@ -394,9 +394,25 @@ static plb_status open_device(plb_plan *plan) {
     return PLB_OK;
 }
 
+static plb_status check_options(const plb_plan_options *o) {
+    const struct {
+        const char *name;
+        int value, last;
+    } choices[] = {{"level", (int)o->level, PLB_LEVEL_REPLAY},
+                   {"math", (int)o->math, PLB_MATH_TF32},
+                   {"autocast", (int)o->autocast, PLB_AUTOCAST_F16}};
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        if (choices[i].value >= 0 && choices[i].value <= choices[i].last) continue;
+        return plb_fail(PLB_EINVAL, "plan option %s: expected 0 to %d, found %d", choices[i].name,
+                        choices[i].last, choices[i].value);
+    }
+    return PLB_OK;
+}
+
 plb_status plb_plan_new(const plb_graph *graph, const plb_plan_options *options, plb_plan **out) {
     *out = NULL;
     PLB_TRY(plb_graph_status(graph));
+    if (options) PLB_TRY(check_options(options));
     plb_plan *plan = plb_alloc(sizeof *plan);
     if (!plan) return plb_fail(PLB_ENOMEM, "out of memory for a plan");
     plan->arena = plb_arena_new();
