@@ -157,6 +157,21 @@ static void bad_axes_fail_the_graph(void) {
     end(&b);
 }
 
+// More axes than there are room for, or fewer than none.
+static void impossible_ranks_fail_the_graph(void) {
+    static const int ranks[] = {PLB_MAX_RANK + 1, 100, -1};
+    for (int i = 0; i < 6; i++) {
+        built b;
+        plb_shape shape = {.rank = ranks[i / 2]};
+        for (int k = 0; k < PLB_MAX_RANK; k++) shape.dim[k] = 1;
+        begin(&b);
+        plb_value x = plb_input(b.graph, "x", PLB_F32, &plb_shape_of(2, 2));
+        CHECK((i % 2 ? plb_expand : plb_sum_to)(b.graph, x, &shape) == PLB_NONE);
+        CHECK_FAILS(PLB_EINVAL, "rank: expected 0 to 8", plb_graph_status(b.graph));
+        end(&b);
+    }
+}
+
 // Nodes that are alike are found by the bytes of their attributes, also where a caller's struct has
 // other bytes between its fields.
 static void products_are_alike_whoever_asks(void) {
@@ -191,5 +206,6 @@ static const check_test tests[] = {
     {"targets_that_are_no_class_fail_the_run", targets_that_are_no_class_fail_the_run},
     {"all_ignored_is_nan_with_zero_gradient", all_ignored_is_nan_with_zero_gradient},
     {"bad_axes_fail_the_graph", bad_axes_fail_the_graph},
+    {"impossible_ranks_fail_the_graph", impossible_ranks_fail_the_graph},
 };
 CHECK_MAIN(tests)
