@@ -92,6 +92,25 @@ static void shapes_broadcast_and_refuse(void) {
     CHECK_FAILS(PLB_EINVAL, "-1", plb_shape_check(&plb_shape_of(3, -1)));
 }
 
+// A rank that no shape can have, as a file may tell: nothing is read or written past the extents.
+static void impossible_ranks_are_refused(void) {
+    static const int ranks[] = {PLB_MAX_RANK + 1, 1000, -1};
+    for (int i = 0; i < 3; i++) {
+        plb_shape bad = {.rank = ranks[i], .dim = {1, 1, 1, 1, 1, 1, 1, 1}}, same = bad;
+        struct {
+            plb_shape out;
+            int64_t after[64];
+        } place = {0};
+        char text[160];
+        CHECK_FAILS(PLB_EINVAL, "rank", plb_shape_broadcast(&plb_shape_of(2, 2), &bad, &place.out));
+        CHECK_FAILS(PLB_EINVAL, "rank", plb_shape_broadcast(&bad, &plb_shape_of(2, 2), &place.out));
+        for (int k = 0; k < 64; k++) CHECK(place.after[k] == 0);
+        CHECK(plb_shape_equal(&bad, &same) && !plb_shape_equal(&bad, &plb_scalar_shape));
+        plb_shape_format(&bad, text, sizeof text);
+        CHECK_SAY(!strcmp(text, ranks[i] < 0 ? "[]" : "[1, 1, 1, 1, 1, 1, 1, 1, ...]"), "%s", text);
+    }
+}
+
 static const plb_layout layouts[] = {
     {PLB_LAYOUT_PLAIN, 0}, {PLB_LAYOUT_NHWC, 0}, {PLB_LAYOUT_BLOCKED, 8}, {PLB_LAYOUT_BLOCKED, 16}};
 
@@ -136,6 +155,7 @@ static const check_test tests[] = {
     {"stores saturate", stores_saturate},
     {"integers round once", integers_round_once},
     {"shapes broadcast and refuse", shapes_broadcast_and_refuse},
+    {"impossible ranks are refused", impossible_ranks_are_refused},
     {"layouts keep the elements", layouts_keep_the_elements},
     {"strided views reach their elements", strided_views_reach_their_elements},
 };

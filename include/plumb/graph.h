@@ -73,8 +73,9 @@ PLB_API int plb_model_variable_count(const plb_model *model);
 PLB_API plb_variable_info plb_model_variable_info(const plb_model *model, int index);
 PLB_API int plb_model_find_variable(const plb_model *model, const char *name); // -1: none
 
-// Gives every variable its first value from `seed`. Called by plb_plan_new with seed 0 for
-// variables that have none yet.
+// Gives every variable its first value from `seed`. What is declared later gets its own from the
+// same seed, when a plan or somebody who reads or writes variables first needs it; so does all of a
+// model for which this was never called, from seed 0.
 PLB_API PLB_MUST_USE plb_status plb_model_init(plb_model *model, uint64_t seed);
 // Copies out or in, with conversion of dtype and layout. Shapes must be equal.
 PLB_API PLB_MUST_USE plb_status plb_variable_read(plb_model *model, int index, plb_tensor *to);

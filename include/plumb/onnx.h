@@ -12,6 +12,7 @@
 #define PLUMB_ONNX_H
 
 #include "plumb/graph.h"
+#include "plumb/memory.h"
 
 typedef struct plb_onnx plb_onnx;
 

@@ -55,15 +55,23 @@ typedef struct plb_plan_options {
     const char *choices;
 } plb_plan_options;
 
-// Borrows the graph's model, which must outlive the plan. NULL options: all defaults.
+// Of the program as it is now: what is appended to the graph later is not in the plan. Borrows the
+// graph's model, which must outlive the plan. NULL options: all defaults. PLB_EINVAL: the graph has
+// failed, or an option is none of its enum's.
 PLB_API PLB_MUST_USE plb_status plb_plan_new(const plb_graph *graph,
                                              const plb_plan_options *options, plb_plan **out);
 PLB_API void plb_plan_free(plb_plan *plan);
 
 // The buffer of an input, to be filled before a run; plain and dense; kept from run to run.
 PLB_API PLB_MUST_USE plb_status plb_plan_input(plb_plan *plan, const char *name, plb_tensor *out);
-// The buffer of an output, valid after a run until the next one; any layout.
+// The buffer of an output, valid after a run until the plan's next one; any layout. Where the
+// output is an input or a variable, or a view of one, the buffer may be that one's own: then it
+// also changes when the input is filled for the next run, and when somebody writes the variable or
+// another plan assigns it.
 PLB_API PLB_MUST_USE plb_status plb_plan_output(plb_plan *plan, const char *name, plb_tensor *out);
+// After a run that fails no output means anything, and each variable that the program assigns holds
+// its old value, its new one, or some elements of either: so do not go on with a training step that
+// failed, but write the variables again. Other plans of the model compute with what is there.
 PLB_API PLB_MUST_USE plb_status plb_plan_run(plb_plan *plan);
 
 // The parts of a run, for who wants to keep a device busy: upload copies the inputs there, launch
@@ -80,7 +88,7 @@ PLB_API PLB_MUST_USE plb_status plb_plan_settle(plb_plan *plan);
 // Nanoseconds from the beginning of the first to the end of the last of `count` launches, as the
 // device's own clock tells; nothing else may be queued. On the CPU: of as many runs.
 PLB_API PLB_MUST_USE plb_status plb_plan_time(plb_plan *plan, int count, int64_t *out_ns);
-// An f32 output of one element, as a number.
+// An output of one element, of any dtype, as a number.
 PLB_API PLB_MUST_USE plb_status plb_plan_scalar(plb_plan *plan, const char *name, double *out);
 
 // Where the planned bytes go.

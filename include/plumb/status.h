@@ -4,12 +4,19 @@
 #ifndef PLUMB_STATUS_H
 #define PLUMB_STATUS_H
 
+// Before every public function: what it is called by is its C name, in C++ too.
+#ifdef __cplusplus
+#define PLB_LINKAGE extern "C"
+#else
+#define PLB_LINKAGE
+#endif
+
 #if defined(__GNUC__)
-#define PLB_API       __attribute__((visibility("default")))
+#define PLB_API       PLB_LINKAGE __attribute__((visibility("default")))
 #define PLB_MUST_USE  __attribute__((warn_unused_result))
 #define PLB_PRINTF(f) __attribute__((format(printf, f, f + 1)))
 #else
-#define PLB_API
+#define PLB_API PLB_LINKAGE
 #define PLB_MUST_USE
 #define PLB_PRINTF(f)
 #endif

@@ -23,19 +23,28 @@ typedef struct plb_step_options {
     // without one (0: 2000) double it. 0: none.
     double loss_scale;
     int64_t scale_growth;
+    // Programs of a model share what a step declares, as one for whole batches and one for the last
+    // of an epoch do. Programs that learn apart, each at its own rate, have a prefix each: their
+    // variables are "<prefix>.lr" and so on. NULL: none.
+    const char *prefix;
+    // Trains the parameters of this scope ("generator": those called "generator.…") and no others,
+    // as the loss of a generator goes through the discriminator. NULL: all.
+    const char *scope;
 } plb_step_options;
 
 // PyTorch's defaults of the optimizer called "sgd", "adam" or "adamw"; the learning rate of sgd is
 // 0.01. PLB_EINVAL with the nearest name for any other.
 PLB_API PLB_MUST_USE plb_status plb_step_options_for(const char *optimizer, plb_step_options *out);
 
-// Differentiates the scalar `loss` with respect to every PLB_ROLE_PARAMETER variable that the graph
-// reads, and assigns the optimizer's results in the order of declaration. Parameters that the loss
-// does not depend on stay as they are. Variables: "lr" and "step" (PLB_ROLE_STATE, f32 scalars;
-// step counts the runs, from 1 in the first, but for those that loss scaling leaves out), with loss
-// scaling "loss_scale" and "loss_scale.steps" (since it last changed), and per parameter
-// "sgd.momentum.<parameter>", or "adam.mean.<parameter>" and "adam.square.<parameter>"
-// (PLB_ROLE_OPTIMIZER).
+// Differentiates the scalar `loss` with respect to every PLB_ROLE_PARAMETER variable (of
+// options.scope) that the graph reads, and assigns the optimizer's results in the order of
+// declaration. Parameters that the loss does not depend on stay as they are. Variables: "lr" and
+// "step" (PLB_ROLE_STATE, f32 scalars; step counts the runs, from 1 in the first, but for those
+// that loss scaling leaves out), with loss scaling "loss_scale" and "loss_scale.steps" (since it
+// last changed), and per parameter "sgd.momentum.<parameter>", or "adam.mean.<parameter>" and
+// "adam.square.<parameter>" (PLB_ROLE_OPTIMIZER). PLB_EINVAL: no parameter is read; a name is
+// longer than 511 bytes; or another program of the model has such a variable, which begins with
+// another value there.
 PLB_API PLB_MUST_USE plb_status plb_train_step(plb_graph *graph, plb_value loss,
                                                const plb_step_options *options);
 

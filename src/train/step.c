@@ -3,6 +3,7 @@
 // gradient is the sum over all of them.
 #include "plumb/step.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,16 +41,26 @@ typedef struct step {
     plb_value *read, *gradient;
 } step;
 
-static bool reads_parameter(const plb_graph *graph, const plb_node *node) {
+static bool in_scope(const char *name, const char *scope) {
+    const size_t n = scope ? strlen(scope) : 0;
+    return n == 0 || (strncmp(name, scope, n) == 0 && (name[n] == '.' || name[n] == '\0'));
+}
+
+static bool reads_parameter(const step *s, const plb_node *node) {
     if (node->op != PLB_OP_read) return false;
     const plb_variable_attrs *attrs = node->attrs;
-    return graph->model->variables[attrs->variable].role == PLB_ROLE_PARAMETER;
+    const plb_variable *v = &s->graph->model->variables[attrs->variable];
+    return v->role == PLB_ROLE_PARAMETER && in_scope(v->name, s->options->scope);
 }
 
 static plb_status collect_reads(step *s) {
     const plb_graph *graph = s->graph;
-    for (int i = 0; i < graph->n_nodes; i++) s->n += reads_parameter(graph, &graph->nodes[i]);
-    if (!s->n) return plb_fail(PLB_EINVAL, "train step: the program reads no parameter");
+    for (int i = 0; i < graph->n_nodes; i++) s->n += reads_parameter(s, &graph->nodes[i]);
+    if (!s->n) {
+        const char *scope = s->options->scope;
+        return plb_fail(PLB_EINVAL, "train step: the program reads no parameter%s%s",
+                        scope ? " of scope " : "", scope ? scope : "");
+    }
     s->variable = plb_alloc_array((size_t)s->n, sizeof *s->variable);
     s->read = plb_alloc_array((size_t)s->n, sizeof *s->read);
     s->gradient = plb_alloc_array((size_t)s->n, sizeof *s->gradient);
@@ -59,38 +70,65 @@ static plb_status collect_reads(step *s) {
     int n = 0;
     for (int i = 0; i < graph->n_nodes; i++) {
         const plb_node *node = &graph->nodes[i];
-        if (!reads_parameter(graph, node)) continue;
+        if (!reads_parameter(s, node)) continue;
         s->variable[n] = ((const plb_variable_attrs *)node->attrs)->variable;
         s->read[n++] = node->out;
     }
     return PLB_OK;
 }
 
-static plb_value state(plb_graph *graph, const char *name, double first, int *variable) {
+enum { NAME_BYTES = 512 };
+
+// "first.second", or "second" where there is no first. What were cut might be another's name.
+static plb_status join(const char *first, const char *second, char name[NAME_BYTES]) {
+    const bool both = first && *first;
+    int length = snprintf(name, NAME_BYTES, "%s%s%s", both ? first : "", both ? "." : "", second);
+    if (length < NAME_BYTES) return PLB_OK;
+    return plb_fail(PLB_EINVAL, "%.40s...: a name of %d bytes, at most %d", name, length,
+                    NAME_BYTES - 1);
+}
+
+// Two programs may share it, but not begin with two values.
+static plb_status declare_state(step *s, const char *kind, double first, int *variable) {
     const plb_type type = {PLB_F32, plb_scalar_shape};
-    plb_status status = plb_model_variable(graph->model, name, &type, PLB_ROLE_STATE,
-                                           (plb_init){PLB_INIT_CONSTANT, first, 0}, variable);
-    return status ? plb_graph_fail(graph, status) : plb_read(graph, *variable);
+    plb_model *model = s->graph->model;
+    char name[NAME_BYTES];
+    PLB_TRY(join(s->options->prefix, kind, name));
+    PLB_TRY(plb_model_variable(model, name, &type, PLB_ROLE_STATE,
+                               (plb_init){PLB_INIT_CONSTANT, first, 0}, variable));
+    const double before = model->variables[*variable].init.a;
+    if (before == first || (isnan(before) && isnan(first))) return PLB_OK;
+    return plb_fail(PLB_EINVAL,
+                    "train step: %s begins with %g in another program of the model, here with %g; "
+                    "the option prefix keeps them apart",
+                    name, before, first);
+}
+
+static plb_value state(step *s, const char *kind, double first, int *variable) {
+    plb_status status = declare_state(s, kind, first, variable);
+    return status ? plb_graph_fail(s->graph, status) : plb_read(s->graph, *variable);
+}
+
+static plb_status declare_moment(step *s, const char *kind, int parameter, int *variable) {
+    const plb_variable_info info = plb_model_variable_info(s->graph->model, parameter);
+    char kind_name[NAME_BYTES], name[NAME_BYTES];
+    PLB_TRY(join(s->options->prefix, kind, kind_name));
+    PLB_TRY(join(kind_name, info.name, name));
+    return plb_model_variable(s->graph->model, name, &info.type, PLB_ROLE_OPTIMIZER, (plb_init){0},
+                              variable);
 }
 
 // The optimizer's variable "kind.<parameter>", like the parameter and 0 at first.
-static plb_value moment(plb_graph *graph, const char *kind, int parameter, int *variable) {
-    const plb_variable_info info = plb_model_variable_info(graph->model, parameter);
-    char name[512];
-    int length = snprintf(name, sizeof name, "%s.%s", kind, info.name);
-    if (length >= (int)sizeof name) {
-        return plb_graph_fail(graph, plb_fail(PLB_EINVAL, "%s: the name is too long", info.name));
-    }
-    plb_status status = plb_model_variable(graph->model, name, &info.type, PLB_ROLE_OPTIMIZER,
-                                           (plb_init){0}, variable);
-    return status ? plb_graph_fail(graph, status) : plb_read(graph, *variable);
+static plb_value moment(step *s, const char *kind, int parameter, int *variable) {
+    plb_status status = declare_moment(s, kind, parameter, variable);
+    return status ? plb_graph_fail(s->graph, status) : plb_read(s->graph, *variable);
 }
 
 static void step_sgd(step *s, int parameter, plb_value w, plb_value g) {
     const plb_sgd_attrs *attrs = &s->options->sgd;
     int m_variable = -1;
     plb_value m = PLB_NONE;
-    if (attrs->momentum != 0) m = moment(s->graph, "sgd.momentum", parameter, &m_variable);
+    if (attrs->momentum != 0) m = moment(s, "sgd.momentum", parameter, &m_variable);
     plb_value out = s->unscale == PLB_NONE
                         ? plb_sgd(s->graph, w, g, m, s->lr, attrs)
                         : plb_sgd_scaled(s->graph, w, g, m, s->lr, s->unscale, attrs);
@@ -100,8 +138,8 @@ static void step_sgd(step *s, int parameter, plb_value w, plb_value g) {
 
 static void step_adam(step *s, int parameter, plb_value w, plb_value g) {
     int m_variable = -1, v_variable = -1;
-    plb_value m = moment(s->graph, "adam.mean", parameter, &m_variable);
-    plb_value v = moment(s->graph, "adam.square", parameter, &v_variable);
+    plb_value m = moment(s, "adam.mean", parameter, &m_variable);
+    plb_value v = moment(s, "adam.square", parameter, &v_variable);
     const plb_adam_attrs *attrs = &s->options->adam;
     plb_value out = s->unscale == PLB_NONE
                         ? plb_adam(s->graph, w, g, m, v, s->lr, s->count, attrs)
@@ -112,9 +150,13 @@ static void step_adam(step *s, int parameter, plb_value w, plb_value g) {
 }
 
 static void output_gradient(step *s, int parameter, plb_value g) {
-    char name[512];
-    snprintf(name, sizeof name, "grad.%s",
-             plb_model_variable_info(s->graph->model, parameter).name);
+    char name[NAME_BYTES];
+    plb_status status =
+        join("grad", plb_model_variable_info(s->graph->model, parameter).name, name);
+    if (status) {
+        plb_graph_fail(s->graph, status);
+        return;
+    }
     if (s->scale != PLB_NONE) g = plb_div(s->graph, g, s->scale);
     plb_output(s->graph, name, g);
 }
@@ -177,7 +219,7 @@ static void follow_scale(step *s, int scale_variable) {
     if (s->finite == PLB_NONE) return;
     plb_value zero = plb_scalar(g, PLB_F32, 0);
     s->unscale = plb_where(g, s->finite, plb_reciprocal(g, s->scale), zero);
-    plb_value steps = plb_affine(g, state(g, "loss_scale.steps", 0, &steps_variable), 1, 1);
+    plb_value steps = plb_affine(g, state(s, "loss_scale.steps", 0, &steps_variable), 1, 1);
     plb_value grows = plb_ge(g, steps, plb_scalar(g, PLB_F32, (double)growth));
     plb_value larger = plb_where(g, grows, plb_affine(g, s->scale, 2, 0), s->scale);
     plb_value next = plb_where(g, s->finite, larger, plb_affine(g, s->scale, 0.5, 0));
@@ -196,6 +238,10 @@ plb_status plb_train_step(plb_graph *graph, plb_value loss, const plb_step_optio
     int lr_variable, count_variable, scale_variable = -1;
     plb_status status;
     PLB_TRY_OUT(plb_graph_status(graph));
+    if ((unsigned)options->optimizer > PLB_OPTIMIZER_ADAM) {
+        PLB_TRY_OUT(plb_fail(PLB_EINVAL, "train step: expected an optimizer from 0 to %d, found %d",
+                             PLB_OPTIMIZER_ADAM, (int)options->optimizer));
+    }
     if (options->optimizer == PLB_OPTIMIZER_SGD && options->sgd.momentum != 0 &&
         options->sgd.dampening != 0) {
         // PyTorch's first step ignores dampening, which the op cannot tell from later ones.
@@ -203,14 +249,14 @@ plb_status plb_train_step(plb_graph *graph, plb_value loss, const plb_step_optio
     }
     PLB_TRY_OUT(collect_reads(&s));
     if (options->loss_scale > 0) {
-        s.scale = state(graph, "loss_scale", options->loss_scale, &scale_variable);
+        s.scale = state(&s, "loss_scale", options->loss_scale, &scale_variable);
         loss = plb_mul(graph, loss, s.scale);
     }
     plb_gradients(graph, loss, s.read, s.n, s.gradient);
     plb_scope_push(graph, "optimizer");
     if (s.scale != PLB_NONE) follow_scale(&s, scale_variable);
-    s.lr = state(graph, "lr", options->lr, &lr_variable);
-    plb_value before = state(graph, "step", 0, &count_variable);
+    s.lr = state(&s, "lr", options->lr, &lr_variable);
+    plb_value before = state(&s, "step", 0, &count_variable);
     s.count = plb_affine(graph, before, 1, 1);
     if (s.finite != PLB_NONE) s.count = plb_where(graph, s.finite, s.count, before);
     PLB_TRY_OUT(step_all(&s));

@@ -158,6 +158,48 @@ static void bad_axes_fail_the_graph(void) {
     end(&b);
 }
 
+// More axes than there are room for, or fewer than none.
+static void impossible_ranks_fail_the_graph(void) {
+    static const int ranks[] = {PLB_MAX_RANK + 1, 100, -1};
+    for (int i = 0; i < 6; i++) {
+        built b;
+        plb_shape shape = {.rank = ranks[i / 2]};
+        for (int k = 0; k < PLB_MAX_RANK; k++) shape.dim[k] = 1;
+        begin(&b);
+        plb_value x = plb_input(b.graph, "x", PLB_F32, &plb_shape_of(2, 2));
+        CHECK((i % 2 ? plb_expand : plb_sum_to)(b.graph, x, &shape) == PLB_NONE);
+        CHECK_FAILS(PLB_EINVAL, "rank: expected 0 to 8", plb_graph_status(b.graph));
+        end(&b);
+    }
+}
+
+// A name that were cut could be another's.
+static void long_names_fail_the_graph(void) {
+    char name[600];
+    memset(name, 'a', sizeof name);
+    for (int scopes = 0; scopes < 2; scopes++) {
+        const int most = scopes ? 255 : 511;
+        for (int length = most; length <= most + 1; length++) {
+            built b;
+            name[length] = '\0';
+            begin(&b);
+            if (scopes) plb_scope_push(b.graph, "%s", name);
+            plb_param(b.graph, scopes ? "w" : name, PLB_F32, &plb_shape_of(2), PLB_ROLE_PARAMETER,
+                      (plb_init){0});
+            if (scopes) plb_scope_pop(b.graph);
+            if (length == most) {
+                CHECK_OK(plb_graph_status(b.graph));
+                CHECK(plb_model_variable_count(b.model) == 1);
+            } else {
+                CHECK_FAILS(PLB_EINVAL, "bytes, at most", plb_graph_status(b.graph));
+                CHECK(plb_model_variable_count(b.model) == 0);
+            }
+            end(&b);
+            name[length] = 'a';
+        }
+    }
+}
+
 // Nodes that are alike are found by the bytes of their attributes, also where a caller's struct has
 // other bytes between its fields.
 static void products_are_alike_whoever_asks(void) {
@@ -192,5 +234,7 @@ static const check_test tests[] = {
     {"targets_that_are_no_class_fail_the_run", targets_that_are_no_class_fail_the_run},
     {"all_ignored_is_nan_with_zero_gradient", all_ignored_is_nan_with_zero_gradient},
     {"bad_axes_fail_the_graph", bad_axes_fail_the_graph},
+    {"impossible_ranks_fail_the_graph", impossible_ranks_fail_the_graph},
+    {"long_names_fail_the_graph", long_names_fail_the_graph},
 };
 CHECK_MAIN(tests)

@@ -291,6 +291,170 @@ static void integers_become_floats_in_one_rounding(void) {
     }
 }
 
+// y = x w with x a view of an extent of 1 that is read backwards: its stride means nothing.
+static void product_of_backwards(plb_level level, plb_shape shape, int axis, bool slices,
+                                 bool turns) {
+    plb_model *model = plb_model_new();
+    plb_graph *g;
+    CHECK_OK(plb_model_program(model, "p", &g));
+    plb_value x = plb_input(g, "x", PLB_F32, &shape);
+    plb_slice_attrs attrs = {.shape = shape};
+    attrs.step[axis] = -1;
+    plb_value v = slices ? plb_slice(g, x, &attrs) : plb_flip(g, x, (int64_t)1 << axis);
+    if (turns) v = plb_transpose(g, v, -1, -2);
+    const plb_shape factor = plb_value_shape(g, v);
+    const int64_t k = factor.dim[factor.rank - 1];
+    plb_value w =
+        plb_param(g, "w", PLB_F32, &plb_shape_of(3, k), PLB_ROLE_PARAMETER, (plb_init){.a = 2});
+    plb_output(g, "y", plb_linear(g, v, w, PLB_NONE));
+    plb_plan *plan = plan_at(g, level);
+    plb_tensor t, y;
+    CHECK_OK(plb_plan_input(plan, "x", &t));
+    for (int64_t i = 0; i < plb_shape_count(&shape); i++) ((float *)t.data)[i] = (float)i;
+    CHECK_OK(plb_plan_run(plan));
+    CHECK_OK(plb_plan_output(plan, "y", &y));
+    double sum = 0; // of all that is read, which is all of x
+    for (int64_t i = 0; i < plb_shape_count(&y.shape); i++) {
+        sum += plb_load_f64(y.data, y.dtype, plb_tensor_offset_linear(&y, i));
+    }
+    const double count = (double)plb_shape_count(&shape);
+    CHECK_NEAR(sum, 3 * 2 * count * (count - 1) / 2, 1e-3);
+    plb_plan_free(plan);
+    plb_model_free(model);
+}
+
+static void products_of_one_row_read_backwards(void) {
+    static const struct {
+        plb_shape shape;
+        int axis;
+        bool turns;
+    } cases[] = {{{2, {1, 4}}, 0, false},
+                 {{2, {1, 4}}, 0, true},
+                 {{2, {7, 1}}, 1, false},
+                 {{3, {2, 1, 4}}, 1, false},
+                 {{3, {5, 1, 4}}, 1, true}};
+    for (int l = 0; l < N_LEVELS; l++) {
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            for (int slices = 0; slices < 2; slices++) {
+                product_of_backwards(levels[l], cases[i].shape, cases[i].axis, slices,
+                                     cases[i].turns);
+            }
+        }
+    }
+}
+
+// All keys are one, repeated by a view: y is the mean of the values, whatever the query.
+static void attention_sees_a_repeated_key(void) {
+    for (int l = 0; l < N_LEVELS; l++) {
+        plb_model *model = plb_model_new();
+        plb_graph *g;
+        CHECK_OK(plb_model_program(model, "p", &g));
+        plb_value q = plb_input(g, "q", PLB_F32, &plb_shape_of(1, 2, 3, 4));
+        plb_value k = plb_input(g, "k", PLB_F32, &plb_shape_of(1, 2, 1, 4));
+        plb_value v = plb_input(g, "v", PLB_F32, &plb_shape_of(1, 2, 5, 1));
+        k = plb_expand(g, k, &plb_shape_of(1, 2, 5, 4));
+        const plb_attention_attrs attrs = {.scale = 1};
+        plb_output(g, "y", plb_attention(g, q, k, v, PLB_NONE, &attrs));
+        plb_plan *plan = plan_at(g, levels[l]);
+        plb_tensor y;
+        set_input(plan, "q", (float[]){1, 2, 3, 4, -5, 6, 7, -8}, 8);
+        set_input(plan, "k", (float[]){1, 0, -1, 2, 0, 3, 1, 1}, 8);
+        set_input(plan, "v", (float[]){1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 10);
+        CHECK_OK(plb_plan_run(plan));
+        CHECK_OK(plb_plan_output(plan, "y", &y));
+        for (int64_t i = 0; i < 6; i++) { // [1,3,2,1]
+            CHECK_NEAR(((float *)y.data)[i], i % 2 ? 8 : 3, 1e-5);
+        }
+        plb_plan_free(plan);
+        plb_model_free(model);
+    }
+}
+
+// w += 1 and then an index out of range: the run fails, but w has changed, and the other program
+// must not go on with its exp of the old one.
+static void a_failed_run_shows_what_it_assigned(void) {
+    for (int l = 0; l < N_LEVELS; l++) {
+        plb_model *model = plb_model_new();
+        plb_graph *change, *use;
+        const plb_type type = {PLB_F32, plb_shape_of(4)};
+        int w;
+        CHECK_OK(plb_model_variable(model, "w", &type, PLB_ROLE_BUFFER, (plb_init){0}, &w));
+        CHECK_OK(plb_model_program(model, "change", &change));
+        CHECK_OK(plb_model_program(model, "use", &use));
+        plb_value i = plb_input(change, "i", PLB_I64, &plb_shape_of(1));
+        plb_assign(change, w, plb_affine(change, plb_read(change, w), 1, 1));
+        plb_output(change, "y", plb_take(change, plb_read(change, w), i, 0));
+        plb_output(use, "y", plb_exp(use, plb_read(use, w)));
+        plb_plan *changer = plan_at(change, levels[l]), *user = plan_at(use, PLB_LEVEL_PLAN);
+        plb_tensor index, y;
+        float now[4];
+        plb_tensor to = plb_tensor_dense(now, PLB_F32, &type.shape, (plb_layout){0});
+        CHECK_OK(plb_plan_run(user));
+        CHECK_OK(plb_plan_input(changer, "i", &index));
+        for (int run = 0; run < 3; run++) { // the second is fine
+            *(int64_t *)index.data = run == 1 ? 3 : 99;
+            CHECK((plb_plan_run(changer) == PLB_OK) == (run == 1));
+            CHECK_OK(plb_variable_read(model, w, &to));
+            CHECK_OK(plb_plan_run(user));
+            CHECK_OK(plb_plan_output(user, "y", &y));
+            CHECK_NEAR(((float *)y.data)[0], exp(now[0]), 1e-5 * exp(now[0]));
+        }
+        plb_plan_free(changer);
+        plb_plan_free(user);
+        plb_model_free(model);
+    }
+}
+
+// What is appended after a plan was made is none of its business, nor are the arrays that move.
+static void a_plan_is_of_the_program_as_it_was(void) {
+    for (int l = 0; l < N_LEVELS; l++) {
+        plb_model *model = plb_model_new();
+        plb_graph *g;
+        CHECK_OK(plb_model_program(model, "p", &g));
+        plb_value x = plb_input(g, "x", PLB_F32, &plb_shape_of(3));
+        plb_output(g, "y", plb_affine(g, x, 2, 1));
+        plb_plan *plan = plan_at(g, levels[l]);
+        set_input(plan, "x", (float[]){1, 2, 3}, 3);
+        for (int run = 0; run < 2; run++) {
+            plb_tensor y;
+            CHECK_OK(plb_plan_run(plan));
+            CHECK_OK(plb_plan_output(plan, "y", &y));
+            CHECK(((float *)y.data)[2] == 7);
+            for (int i = 0; i < 2000; i++) x = plb_neg(g, x);
+            plb_output(g, run ? "later still" : "later", x);
+            CHECK_FAILS(PLB_EINVAL, "later", plb_plan_output(plan, "later", &y));
+        }
+        plb_plan_free(plan);
+        plb_model_free(model);
+    }
+}
+
+static void numbers_that_no_enum_has_are_refused(void) {
+    static const plb_plan_options bad[] = {{.level = (plb_level)7},
+                                           {.math = (plb_math)9},
+                                           {.autocast = (plb_autocast)5},
+                                           {.autocast = (plb_autocast)-1}};
+    plb_model *model = plb_model_new();
+    plb_graph *g;
+    plb_plan *plan;
+    int index;
+    const plb_type type = {PLB_F32, plb_shape_of(2)};
+    CHECK_OK(plb_model_program(model, "p", &g));
+    plb_output(g, "y", plb_exp(g, plb_input(g, "x", PLB_F32, &type.shape)));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        CHECK_FAILS(PLB_EINVAL, "plan option", plb_plan_new(g, &bad[i], &plan));
+    }
+    CHECK_FAILS(PLB_EINVAL, "found 9 and 0",
+                plb_model_variable(model, "w", &type, (plb_role)9, (plb_init){0}, &index));
+    CHECK_FAILS(PLB_EINVAL, "found 0 and 77",
+                plb_model_variable(model, "w", &type, PLB_ROLE_PARAMETER,
+                                   (plb_init){.kind = (plb_init_kind)77}, &index));
+    CHECK(plb_model_variable_count(model) == 0);
+    CHECK(plb_param(g, "w", PLB_F32, &type.shape, (plb_role)-1, (plb_init){0}) == PLB_NONE);
+    CHECK_FAILS(PLB_EINVAL, "found -1 and 0", plb_graph_status(g));
+    plb_model_free(model);
+}
+
 static const check_test tests[] = {
     {"levels agree", levels_agree},
     {"reads and assigns keep their order", reads_and_assigns_keep_their_order},
@@ -302,5 +466,10 @@ static const check_test tests[] = {
     {"errors name the place", errors_name_the_place},
     {"integers become floats in one rounding", integers_become_floats_in_one_rounding},
     {"a plan takes the kernels of an earlier one", a_plan_takes_the_kernels_of_an_earlier_one},
+    {"products of one row read backwards", products_of_one_row_read_backwards},
+    {"attention sees a repeated key", attention_sees_a_repeated_key},
+    {"a failed run shows what it assigned", a_failed_run_shows_what_it_assigned},
+    {"a plan is of the program as it was", a_plan_is_of_the_program_as_it_was},
+    {"numbers that no enum has are refused", numbers_that_no_enum_has_are_refused},
 };
 CHECK_MAIN(tests)

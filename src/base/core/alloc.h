@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "plumb/status.h"
+#include "plumb/memory.h" // plb_free
 
 enum { PLB_CACHE_LINE = 64, PLB_HUGE_PAGE = 2 << 20 };
 
@@ -25,7 +25,6 @@ PLB_API void *plb_realloc_array(void *pointer, size_t count, size_t size_bytes);
 PLB_API void *plb_alloc_slab(size_t size_bytes);
 
 PLB_API char *plb_strdup(const char *string);
-PLB_API void plb_free(void *pointer);
 
 // Hands freed memory back to the system where the C library can: before large slabs are taken, so
 // that what went before does not stay resident beside them.

@@ -80,8 +80,12 @@ void plb_scope_push(plb_graph *graph, const char *format, ...) {
     char part[256];
     va_list args;
     va_start(args, format);
-    vsnprintf(part, sizeof part, format, args);
+    int length = vsnprintf(part, sizeof part, format, args);
     va_end(args);
+    if (length >= (int)sizeof part) { // entered cut, for the pop that follows
+        plb_graph_fail(graph, plb_fail(PLB_EINVAL, "scope %.40s...: a name of %d bytes, at most %d",
+                                       part, length, (int)sizeof part - 1));
+    }
     const char *outer = plb_scope(graph);
     const char *scope = plb_arena_printf(graph->arena, "%s%s%s", outer, *outer ? "." : "", part);
     plb_scope_enter(graph, scope);

@@ -71,12 +71,29 @@ static plb_status make_regions(plb_interp *interp) {
     return PLB_OK;
 }
 
+static void *copy_of(const void *array, int n, size_t size_bytes) {
+    void *copy = plb_alloc_array((size_t)n + 1, size_bytes);
+    if (copy && n) memcpy(copy, array, (size_t)n * size_bytes);
+    return copy;
+}
+
+// Arrays of its own, for the graph's may grow and move. What nodes point to stays where it is.
+static bool keep_graph(plb_interp *interp, const plb_graph *graph) {
+    plb_graph *now = &interp->now;
+    *now = *graph;
+    now->nodes = copy_of(graph->nodes, graph->n_nodes, sizeof *graph->nodes);
+    now->values = copy_of(graph->values, graph->n_values, sizeof *graph->values);
+    now->outputs = copy_of(graph->outputs, graph->n_outputs, sizeof *graph->outputs);
+    interp->graph = now;
+    return now->nodes && now->values && now->outputs;
+}
+
 static plb_status interp_new(plb_plan *plan, const plb_graph *graph, plb_interp **out) {
     plb_interp *interp = *out = plb_alloc(sizeof *interp);
     if (!interp) return plb_fail(PLB_ENOMEM, "out of memory for an interpreter");
     interp->plan = plan;
     size_t n = (size_t)graph->n_values + 1, m = (size_t)graph->n_nodes + 1;
-    interp->graph = graph;
+    const bool kept = keep_graph(interp, graph);
     interp->tensors = plb_alloc_array(n, sizeof *interp->tensors);
     interp->root = plb_alloc_array(n, sizeof *interp->root);
     interp->owned = plb_alloc_array(n, sizeof *interp->owned);
@@ -86,8 +103,8 @@ static plb_status interp_new(plb_plan *plan, const plb_graph *graph, plb_interp 
     interp->nodes = plb_alloc_array(m, sizeof *interp->nodes);
     interp->constants = plb_alloc_array(n, sizeof *interp->constants);
     interp->mirror = plb_alloc_array(n, sizeof *interp->mirror);
-    if (!interp->tensors || !interp->root || !interp->owned || !interp->bound || !interp->uses ||
-        !interp->left || !interp->nodes || !interp->constants || !interp->mirror) {
+    if (!kept || !interp->tensors || !interp->root || !interp->owned || !interp->bound ||
+        !interp->uses || !interp->left || !interp->nodes || !interp->constants || !interp->mirror) {
         return plb_fail(PLB_ENOMEM, "out of memory for an interpreter");
     }
     for (int i = 0; i < graph->n_nodes; i++) {
@@ -137,6 +154,9 @@ void plb_interp_free(plb_interp *interp) {
     plb_free(interp->nodes);
     plb_free(interp->constants);
     plb_free(interp->mirror);
+    plb_free(interp->now.nodes);
+    plb_free(interp->now.values);
+    plb_free(interp->now.outputs);
     plb_free(interp);
 }
 

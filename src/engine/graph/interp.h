@@ -17,13 +17,14 @@ typedef struct plb_interp_node {
 
 typedef struct plb_interp {
     plb_plan *plan;
-    const plb_graph *graph;
-    plb_tensor *tensors; // of each value, in this run
-    plb_value *root;     // of each value: whose memory it sees
-    void **owned;        // memory of roots that this run allocated, NULL else
-    void **bound;        // memory of a program's inputs, kept; regions are handed theirs
-    int *uses;           // of each value: consumers in all
-    int *left;           // of each root: uses still to come in this run
+    plb_graph now;          // the graph when the plan was made: the program itself may grow
+    const plb_graph *graph; // that
+    plb_tensor *tensors;    // of each value, in this run
+    plb_value *root;        // of each value: whose memory it sees
+    void **owned;           // memory of roots that this run allocated, NULL else
+    void **bound;           // memory of a program's inputs, kept; regions are handed theirs
+    int *uses;              // of each value: consumers in all
+    int *left;              // of each root: uses still to come in this run
     plb_interp_node *nodes;
     // On a device with memory of its own:
     void **constants; // of each value: its copy there

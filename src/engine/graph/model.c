@@ -74,6 +74,12 @@ plb_status plb_model_variable(plb_model *model, const char *name, const plb_type
                               plb_role role, plb_init init, int *out_index) {
     int index = plb_model_find_variable(model, name);
     *out_index = index;
+    if ((unsigned)role >= PLB_ROLE_COUNT || (unsigned)init.kind > PLB_INIT_SEED) {
+        return plb_fail(PLB_EINVAL,
+                        "variable %s: expected roles below %d and kinds of first value "
+                        "up to %d, found %d and %d",
+                        name, PLB_ROLE_COUNT, PLB_INIT_SEED, (int)role, (int)init.kind);
+    }
     if (index >= 0) return check_same(&model->variables[index], type, role);
     plb_status status = plb_shape_check(&type->shape);
     if (status) return plb_fail_context(status, "variable %s", name);

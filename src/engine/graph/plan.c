@@ -182,30 +182,34 @@ static plb_status run_prologue(plb_plan *plan) {
     return PLB_OK;
 }
 
+static plb_status compute(plb_plan *plan) {
+    if (plan->options.level == PLB_LEVEL_INTERP) {
+        int64_t limit_ms = plan->options.time_limit_ms;
+        plan->deadline_ns = limit_ms > 0 ? plb_now_ns() + limit_ms * 1000000 : 0;
+        return plb_interp_run(plan);
+    }
+    PLB_TRY(run_prologue(plan));
+    return plan->options.level == PLB_LEVEL_REPLAY
+               ? plb_replay_run(plan)
+               : run_steps(plan, plan->n_prologue, plan->n_steps);
+}
+
 // A launch looks at every variable only if something about them changed since the one before: the
 // processor's part of a step is then the same few microseconds, however many weights there are.
 static plb_status launch(plb_plan *plan) {
     const bool away = plan->home != PLB_HOST_HOME;
     const bool steady = plan->copies_seen == plan->model->copies;
     if (away && !steady) PLB_TRY(plb_home_update(plan->model, plan->home));
-    if (plan->options.level == PLB_LEVEL_INTERP) {
-        int64_t limit_ms = plan->options.time_limit_ms;
-        plan->deadline_ns = limit_ms > 0 ? plb_now_ns() + limit_ms * 1000000 : 0;
-        PLB_TRY(plb_interp_run(plan));
-    } else {
-        PLB_TRY(run_prologue(plan));
-        if (plan->options.level == PLB_LEVEL_REPLAY) {
-            PLB_TRY(plb_replay_run(plan));
-        } else {
-            PLB_TRY(run_steps(plan, plan->n_prologue, plan->n_steps));
-        }
-    }
-    if (plan->writes) plan->prologue_version = ++plan->model->version;
+    const plb_status status = compute(plan);
+    // Also where it failed: what stood before the failure may have been assigned. The plan's own
+    // prologue has no part in that, but may be what failed.
+    if (plan->writes) plan->model->version++;
+    if (plan->writes && !status) plan->prologue_version = plan->model->version;
     for (int i = 0; i < plan->n_assigned && away && !steady; i++) {
         plb_home_wrote(plan->model, plan->home, plan->assigned[i]);
     }
     plan->copies_seen = plan->model->copies;
-    return PLB_OK;
+    return status;
 }
 
 static plb_status run_here(plb_plan *plan) {
@@ -393,9 +397,25 @@ static plb_status open_device(plb_plan *plan) {
     return PLB_OK;
 }
 
+static plb_status check_options(const plb_plan_options *o) {
+    const struct {
+        const char *name;
+        int value, last;
+    } choices[] = {{"level", (int)o->level, PLB_LEVEL_REPLAY},
+                   {"math", (int)o->math, PLB_MATH_TF32},
+                   {"autocast", (int)o->autocast, PLB_AUTOCAST_F16}};
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        if (choices[i].value >= 0 && choices[i].value <= choices[i].last) continue;
+        return plb_fail(PLB_EINVAL, "plan option %s: expected 0 to %d, found %d", choices[i].name,
+                        choices[i].last, choices[i].value);
+    }
+    return PLB_OK;
+}
+
 plb_status plb_plan_new(const plb_graph *graph, const plb_plan_options *options, plb_plan **out) {
     *out = NULL;
     PLB_TRY(plb_graph_status(graph));
+    if (options) PLB_TRY(check_options(options));
     plb_plan *plan = plb_alloc(sizeof *plan);
     if (!plan) return plb_fail(PLB_ENOMEM, "out of memory for a plan");
     plan->arena = plb_arena_new();

@@ -7,7 +7,9 @@
 static plb_status infer(plb_signature *s) {
     const plb_shape *shape = &((const plb_shape_attrs *)s->attrs)->shape;
     plb_shape both;
-    plb_status status = plb_shape_broadcast(&s->in[0].shape, shape, &both);
+    plb_status status = plb_shape_check(shape);
+    if (status) return plb_fail_context(status, "expand");
+    status = plb_shape_broadcast(&s->in[0].shape, shape, &both);
     if (status || !plb_shape_equal(&both, shape)) {
         char from[160], to[160];
         return plb_fail(PLB_EINVAL, "expand: %s does not broadcast to %s",

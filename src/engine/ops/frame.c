@@ -100,7 +100,12 @@ plb_value plb_param(plb_graph *graph, const char *name, plb_dtype dtype, const p
     if (graph->status) return PLB_NONE;
     const char *scope = plb_scope(graph);
     char full[512];
-    snprintf(full, sizeof full, "%s%s%s", scope, *scope ? "." : "", name);
+    int length = snprintf(full, sizeof full, "%s%s%s", scope, *scope ? "." : "", name);
+    if (length >= (int)sizeof full) { // what is cut may be another's name
+        return plb_graph_fail(graph,
+                              plb_fail(PLB_EINVAL, "%.40s...: a name of %d bytes, at most %d", name,
+                                       length, (int)sizeof full - 1));
+    }
     int index;
     plb_status status =
         plb_model_variable(graph->model, full, &(plb_type){dtype, *shape}, role, init, &index);

@@ -14,14 +14,23 @@ int64_t plb_shape_count(const plb_shape *shape) {
     return count;
 }
 
+// Those that there are, whatever the rank says.
+static int axes_of(const plb_shape *shape) {
+    return shape->rank < 0 ? 0 : shape->rank > PLB_MAX_RANK ? PLB_MAX_RANK : shape->rank;
+}
+
 bool plb_shape_equal(const plb_shape *a, const plb_shape *b) {
-    return a->rank == b->rank && memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim) == 0;
+    const size_t rank = (size_t)axes_of(a);
+    return a->rank == b->rank && memcmp(a->dim, b->dim, rank * sizeof *a->dim) == 0;
+}
+
+static plb_status check_rank(const plb_shape *shape) {
+    if (shape->rank == axes_of(shape)) return PLB_OK;
+    return plb_fail(PLB_EINVAL, "rank: expected 0 to %d, found %d", PLB_MAX_RANK, shape->rank);
 }
 
 plb_status plb_shape_check(const plb_shape *shape) {
-    if (shape->rank < 0 || shape->rank > PLB_MAX_RANK) {
-        return plb_fail(PLB_EINVAL, "rank: expected 0 to %d, found %d", PLB_MAX_RANK, shape->rank);
-    }
+    PLB_TRY(check_rank(shape));
     int64_t count = 8; // bytes at the widest dtype; a zero extent does not excuse the others
     for (int i = 0; i < shape->rank; i++) {
         int64_t extent = shape->dim[i];
@@ -39,6 +48,8 @@ plb_status plb_shape_check(const plb_shape *shape) {
 }
 
 plb_status plb_shape_broadcast(const plb_shape *a, const plb_shape *b, plb_shape *out) {
+    PLB_TRY(check_rank(a));
+    PLB_TRY(check_rank(b));
     const plb_shape *longer = a->rank >= b->rank ? a : b, *shorter = a->rank >= b->rank ? b : a;
     plb_shape result = *longer;
     int lead = longer->rank - shorter->rank;
@@ -56,12 +67,14 @@ plb_status plb_shape_broadcast(const plb_shape *a, const plb_shape *b, plb_shape
 }
 
 char *plb_shape_format(const plb_shape *shape, char *text, size_t size_bytes) {
+    const int axes = axes_of(shape);
     size_t used = 0;
-    for (int i = 0; i < shape->rank && used < size_bytes; i++) {
+    for (int i = 0; i < axes && used < size_bytes; i++) {
         used += (size_t)snprintf(text + used, size_bytes - used, "%s%lld", i ? ", " : "[",
                                  (long long)shape->dim[i]);
     }
-    if (used < size_bytes) snprintf(text + used, size_bytes - used, shape->rank ? "]" : "[]");
+    const char *end = axes < shape->rank ? ", ...]" : axes ? "]" : "[]";
+    if (used < size_bytes) snprintf(text + used, size_bytes - used, "%s", end);
     return text;
 }
 

@@ -25,16 +25,24 @@ typedef struct attention {
     int threads;
 } attention;
 
+// Heads are factors of a library's products: rows of features that do not overlap, one after the
+// other. The stride of a single element means nothing.
+static const char *refuse_strides(const plb_tensor *t) {
+    const int64_t *dim = t->shape.dim, *stride = t->stride;
+    if (dim[3] > 1 && stride[3] != 1) return "features are not dense";
+    for (int i = 0; i < 4; i++) {
+        if (dim[i] > 1 && stride[i] < 0) return "a negative stride";
+    }
+    return dim[2] > 1 && stride[2] < dim[3] ? "rows overlap" : NULL;
+}
+
 static const char *refuse(const plb_query *q) {
     for (int k = 0; k < q->n_in; k++) {
         if (q->in[k].dtype == PLB_DTYPE_COUNT) continue;
         if (q->in[k].dtype != PLB_F32) return "f32 only";
         if (q->in[k].layout.kind == PLB_LAYOUT_BLOCKED) return "no blocked layouts";
-        bool dense = q->in[k].stride[3] == 1 || q->in[k].shape.dim[3] == 1;
-        if (k <= V && !dense) return "features are not dense";
-        for (int i = 0; k <= V && i < 4; i++) {
-            if (q->in[k].stride[i] < 0) return "a negative stride";
-        }
+        const char *strides = k <= V ? refuse_strides(&q->in[k]) : NULL;
+        if (strides) return strides;
         if (plb_shape_count(&q->in[k].shape) == 0) return "an operand is empty";
     }
     return plb_tensor_is_dense(&q->out[0]) ? NULL : "the result has gaps";

@@ -192,14 +192,17 @@ static plb_status conv_desc(const plb_dnnl_spec *s, dnnl_primitive_attr_t attr, 
                  "convolution");
 }
 
-// a[…,M,K] as the library sees it: the last two axes swapped by strides when transposed.
+// a[…,M,K] as the library sees it: the last two axes swapped by strides when transposed. Operands
+// are dense, but where an extent is 1 a view may have any stride, as a flip's -1, which the library
+// refuses: it gets those of dense memory.
 static plb_status describe_matrix(plb_md_own *md, const plb_tensor *t, bool trans, bool any) {
     dnnl_dims_t extents = {0}, strides = {0};
+    const plb_tensor dense = plb_tensor_dense(t->data, t->dtype, &t->shape, t->layout);
     int rank = t->shape.rank;
     for (int i = 0; i < rank; i++) {
         int from = trans && i >= rank - 2 ? 2 * rank - 3 - i : i;
         extents[i] = t->shape.dim[from];
-        strides[i] = t->stride[from];
+        strides[i] = dense.stride[from];
     }
     dnnl_status_t status = any ? plb_md_by_tag(md, rank, extents, type_of(t), dnnl_format_tag_any)
                                : plb_md_by_strides(md, rank, extents, type_of(t), strides);
