@@ -318,6 +318,10 @@ def edges():
             [("Conv", ["x", "w"], "c", {"pads": [1, 0, 1, 0], "dilations": [2, 1]}),
              ("Add", ["c", "r"], "a", {}), ("Relu", ["a"], "z", {})],
             {"x": drawn(1, 8, 1, 6)}, {"w": drawn(8, 8, 2, 2), "r": drawn(1, 8, 1, 5)}, 17),
+        "rows of padding, a bias and a residual": (
+            [("Conv", ["x", "w", "b"], "c", {"pads": [1, 0, 1, 0]}), ("Add", ["c", "r"], "z", {})],
+            {"x": drawn(1, 4, 3, 3)},
+            {"w": drawn(4, 4, 1, 1), "b": drawn(4), "r": drawn(1, 4, 5, 3)}, 17),
         "a one of more axes in a GELU": (
             [("Mul", ["x", "root"], "s", {}), ("Erf", ["s"], "e", {}),
              ("Add", ["e", "one"], "o", {}), ("Mul", ["x", "o"], "m", {}),
