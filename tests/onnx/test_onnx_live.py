@@ -311,6 +311,17 @@ def edges():
     def f32(*values):
         return np.array(values, np.float32)
 
+    def quantised(dtype, zero, shape, weights, groups):
+        """A convolution of 8-bit integers, in floats between QDQ pairs."""
+        nodes = [("QuantizeLinear", ["x", "s", "zero"], "q", {}),
+                 ("DequantizeLinear", ["q", "s", "zero"], "d", {}),
+                 ("DequantizeLinear", ["w", "ws"], "v", {}),
+                 ("Conv", ["d", "v"], "z", {"group": groups})]
+        constants = {"s": np.array(0.05, np.float32), "zero": np.array(zero, dtype),
+                     "w": random.integers(-127, 128, weights).astype(np.int8),
+                     "ws": np.array(0.01, np.float32)}
+        return nodes, {"x": drawn(*shape)}, constants, 17
+
     one, half, root = np.ones((3, 1, 1), np.float32), f32(0.5), f32(2 ** -0.5)
     roi = {"output_height": 2, "output_width": 2}
     return {
@@ -348,6 +359,9 @@ def edges():
             [("Resize", ["x", "scales"], "z", {"mode": "nearest"})],
             {"x": np.arange(1, 9, dtype=np.float32).reshape(1, 1, 2, 4)},
             {"scales": f32(1, 1, 0.6, 0.6)}, 10),
+        "kernels of 8 elements, depth-wise, of u8": quantised(
+            np.uint8, 128, (1, 8, 3, 3, 3), (8, 1, 2, 2, 2), 8),
+        "8 x 8 weights in groups, of i8": quantised(np.int8, 0, (1, 32, 3, 3), (8, 8, 1, 1), 4),
     }
 
 
