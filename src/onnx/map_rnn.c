@@ -2,7 +2,6 @@
 // RNN, GRU and LSTM. The products with the input are one for all steps; the steps are the engine's
 // op `recurrent`, or, with other activations, clipping, peepholes or sequences of several lengths,
 // unrolled. Sequences shorter than the longest keep their state after their end.
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -25,36 +24,71 @@ typedef struct rnn {
 } rnn;
 
 // ---------------------------------------------------------------------------- activations
+static int activations_of(const rnn *r) { // of each direction
+    return r->lstm ? 3 : r->gru ? 2 : 1;
+}
+
+// Activations that take a number, and the other one.
+static const struct {
+    const char *name;
+    bool alpha, beta;
+} parametric[] = {
+    {"leakyrelu", true, false},  {"thresholdedrelu", true, false}, {"elu", true, false},
+    {"hardsigmoid", true, true}, {"affine", true, true},           {"scaledtanh", true, true},
+};
+
+static bool is_named(const ProtobufCBinaryData *name, const char *word) {
+    return name->len == strlen(word) && strncasecmp((char *)name->data, word, name->len) == 0;
+}
+
+static bool takes(const ProtobufCBinaryData *name, bool beta) {
+    for (size_t i = 0; i < sizeof parametric / sizeof *parametric; i++) {
+        if (is_named(name, parametric[i].name))
+            return beta ? parametric[i].beta : parametric[i].alpha;
+    }
+    return false;
+}
+
+// The numbers stand in the order of the activations that take one: others have no place among them.
+static double parameter(const rnn *r, size_t which, bool beta, double missing) {
+    const Onnx__AttributeProto *names = plb_onnx_attr(r->n, "activations");
+    const Onnx__AttributeProto *list =
+        plb_onnx_attr(r->n, beta ? "activation_beta" : "activation_alpha");
+    size_t place = 0;
+    for (size_t i = 0; i < which; i++) place += takes(&names->strings[i], beta);
+    return list && place < list->n_floats ? (double)list->floats[place] : missing;
+}
+
+static plb_value parametric_activation(const rnn *r, size_t which, const char *name, plb_value x) {
+    plb_graph *g = r->n->graph;
+    if (strcasecmp(name, "leakyrelu") == 0)
+        return plb_leaky_relu(g, x, parameter(r, which, false, 0.01));
+    if (strcasecmp(name, "elu") == 0) return plb_elu(g, x, parameter(r, which, false, 1));
+    if (strcasecmp(name, "affine") == 0) {
+        return plb_affine(g, x, parameter(r, which, false, 1), parameter(r, which, true, 0));
+    }
+    if (strcasecmp(name, "hardsigmoid") == 0) {
+        plb_value line =
+            plb_affine(g, x, parameter(r, which, false, 0.2), parameter(r, which, true, 0.5));
+        return plb_clamp(g, line, 0, 1);
+    }
+    return plb_graph_fail(g, plb_onnx_refuse("the activation %s", name));
+}
+
 static plb_value activate(const rnn *r, int which, const char *missing, plb_value x) {
     plb_graph *g = r->n->graph;
     const Onnx__AttributeProto *names = plb_onnx_attr(r->n, "activations");
-    const Onnx__AttributeProto *alphas = plb_onnx_attr(r->n, "activation_alpha");
-    const Onnx__AttributeProto *betas = plb_onnx_attr(r->n, "activation_beta");
-    int per = r->lstm ? 3 : r->gru ? 2 : 1;
-    size_t i = (size_t)(r->direction * per + which);
+    size_t i = (size_t)(r->direction * activations_of(r) + which);
     char name[32];
     snprintf(name, sizeof name, "%s", missing);
     if (names && i < names->n_strings && names->strings[i].len < sizeof name) {
         snprintf(name, sizeof name, "%.*s", (int)names->strings[i].len, names->strings[i].data);
     }
-    double alpha = alphas && i < alphas->n_floats ? (double)alphas->floats[i] : NAN;
-    double beta = betas && i < betas->n_floats ? (double)betas->floats[i] : NAN;
     if (strcasecmp(name, "tanh") == 0) return plb_tanh(g, x);
     if (strcasecmp(name, "sigmoid") == 0) return plb_sigmoid(g, x);
     if (strcasecmp(name, "relu") == 0) return plb_relu(g, x);
     if (strcasecmp(name, "softsign") == 0) return plb_softsign(g, x);
-    if (strcasecmp(name, "leakyrelu") == 0) {
-        return plb_leaky_relu(g, x, isnan(alpha) ? 0.01 : alpha);
-    }
-    if (strcasecmp(name, "elu") == 0) return plb_elu(g, x, isnan(alpha) ? 1 : alpha);
-    if (strcasecmp(name, "affine") == 0) {
-        return plb_affine(g, x, isnan(alpha) ? 1 : alpha, isnan(beta) ? 0 : beta);
-    }
-    if (strcasecmp(name, "hardsigmoid") == 0) {
-        plb_value line = plb_affine(g, x, isnan(alpha) ? 0.2 : alpha, isnan(beta) ? 0.5 : beta);
-        return plb_clamp(g, line, 0, 1);
-    }
-    return plb_graph_fail(g, plb_onnx_refuse("the activation %s", name));
+    return parametric_activation(r, i, name, x);
 }
 
 static plb_value clipped(const rnn *r, plb_value x) {
@@ -165,10 +199,9 @@ static plb_value alive(const rnn *r, int64_t t) {
 // Whether activation `which` of this direction is the usual one.
 static bool is_usual(const rnn *r, int which, const char *usual) {
     const Onnx__AttributeProto *names = plb_onnx_attr(r->n, "activations");
-    size_t i = (size_t)(r->direction * (r->lstm ? 3 : r->gru ? 2 : 1) + which);
+    size_t i = (size_t)(r->direction * activations_of(r) + which);
     if (!names || i >= names->n_strings) return strcmp(usual, "relu") != 0;
-    const ProtobufCBinaryData *name = &names->strings[i];
-    return name->len == strlen(usual) && strncasecmp((char *)name->data, usual, name->len) == 0;
+    return is_named(&names->strings[i], usual);
 }
 
 // The engine's kind of layer, or -1.

@@ -361,6 +361,15 @@ def edges():
             {"scales": f32(1, 1, 0.6, 0.6)}, 10),
         "kernels of 8 elements, depth-wise, of u8": quantised(
             np.uint8, 128, (1, 8, 3, 3, 3), (8, 1, 2, 2, 2), 8),
+        "numbers of the activations that take one": (
+            [("RNN", ["x", "W", "R"], "z", {"hidden_size": 3, "direction": "bidirectional",
+                                            "activations": ["Softsign", "Elu"],
+                                            "activation_alpha": [0.15]})],
+            {"x": drawn(2, 1, 4)}, {"W": drawn(2, 3, 4), "R": drawn(2, 3, 3)}, 14),
+        "numbers behind an activation that takes none": (
+            [("GRU", ["x", "W", "R"], "z", {"hidden_size": 3, "activations": ["Sigmoid", "Affine"],
+                                            "activation_alpha": [2.0], "activation_beta": [0.64]})],
+            {"x": drawn(2, 1, 4)}, {"W": drawn(1, 9, 4), "R": drawn(1, 9, 3)}, 14),
         "8 x 8 weights in groups, of i8": quantised(np.int8, 0, (1, 32, 3, 3), (8, 8, 1, 1), 4),
     }
 
