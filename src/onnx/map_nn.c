@@ -323,6 +323,18 @@ plb_status plb_onnx_map_average_pool(plb_onnx_node *n) {
     return PLB_OK;
 }
 
+// Positions in planes of the extents dim[2…], counted along the last axis first, become such
+// counted along the first: digits come off at the end, the last axis' before the others'.
+static plb_value first_axis_first(plb_graph *g, plb_value at, const plb_shape *x) {
+    plb_value found = plb_scalar(g, PLB_I64, 0);
+    for (int i = x->rank - 1; i >= 2; i--) {
+        plb_value extent = plb_scalar(g, PLB_I64, (double)x->dim[i]);
+        found = plb_add(g, plb_mul(g, found, extent), plb_remainder(g, at, extent));
+        at = plb_div(g, at, extent);
+    }
+    return found;
+}
+
 // Positions in x's planes become positions in all of x; column by column where told so.
 static plb_value whole_positions(plb_onnx_node *n, plb_value index) {
     plb_graph *g = n->graph;
@@ -330,11 +342,7 @@ static plb_value whole_positions(plb_onnx_node *n, plb_value index) {
     int64_t plane = 1;
     for (int i = 2; i < x.rank; i++) plane *= x.dim[i];
     plb_value at = plb_cast(g, index, PLB_I64);
-    if (plb_onnx_int(n, "storage_order", 0) && x.rank == 4) {
-        plb_value width = plb_scalar(g, PLB_I64, (double)x.dim[3]);
-        plb_value row = plb_div(g, at, width), column = plb_remainder(g, at, width);
-        at = plb_add(g, plb_affine(g, column, (double)x.dim[2], 0), row);
-    }
+    if (plb_onnx_int(n, "storage_order", 0)) at = first_axis_first(g, at, &x);
     plb_shape lead = {.rank = x.rank};
     for (int i = 0; i < x.rank; i++) lead.dim[i] = i < 2 ? x.dim[i] : 1;
     plb_value nc = plb_iota(g, PLB_I64, &plb_shape_of(x.dim[0] * x.dim[1]), 0);

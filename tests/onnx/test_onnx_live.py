@@ -288,12 +288,12 @@ def test_recurrent(folder):
 
 def of_nodes(path, nodes, x, arrays, opset=17):
     """A file of these nodes, whose inputs are `x` and whose output is "z"."""
-    from onnx import TensorProto, helper, numpy_helper
+    from onnx import helper, numpy_helper
 
     graph = helper.make_graph(
-        [helper.make_node(op, i, [o], name=o, **a) for op, i, o, a in nodes], "edge",
+        [helper.make_node(op, i, o.split(), name=o, **a) for op, i, o, a in nodes], "edge",
         [helper.make_tensor_value_info(k, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
-         for k, v in x.items()], [helper.make_tensor_value_info("z", TensorProto.FLOAT, None)],
+         for k, v in x.items()], [helper.make_empty_tensor_value_info("z")],
         [numpy_helper.from_array(a, k) for k, a in arrays.items()])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     pathlib.Path(path).write_bytes(model.SerializeToString())
@@ -379,6 +379,32 @@ def test_edges(folder):
     for name, (nodes, x, arrays, opset) in edges().items():
         of_nodes(path, nodes, x, arrays, opset)
         close(name, ours(path, list(x.values()), folder), theirs(path)(*x.values()))
+
+
+def of_integers(path, nodes, x, arrays, opset=17):
+    """Expects of a file like those of `of_nodes`, at two levels, ONNX Runtime's very integers."""
+    import numpy as np
+
+    of_nodes(path, nodes, x, arrays, opset)
+    expected = theirs(path)(*x.values())[0]
+    for level in ("plan", "interp"):
+        with tempfile.TemporaryDirectory() as folder:
+            found = ours(path, list(x.values()), folder, "--level", level)[0]
+        assert found.dtype == expected.dtype and found.shape == expected.shape, (level, found)
+        assert np.array_equal(found, expected), (level, found, expected)
+
+
+def test_pooled_positions(folder):
+    """Of the largest elements, counted along the first axis first, for all numbers of axes."""
+    import numpy as np
+
+    x = np.random.default_rng(10).permutation(2 * 2 * 4 * 6 * 4).astype(np.float32)
+    for shape in ((2, 2, 96), (2, 2, 4, 24), (2, 2, 4, 6, 4)):
+        pool = {"kernel_shape": [2] * (len(shape) - 2), "strides": [2] * (len(shape) - 2)}
+        for order in (0, 1):
+            of_integers(f"{folder}/pool.onnx",
+                        [("MaxPool", ["x"], "y z", {**pool, "storage_order": order})],
+                        {"x": x.reshape(shape)}, {})
 
 
 def test_small_losses_of_large_scores(folder):
