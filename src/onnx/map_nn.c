@@ -202,12 +202,9 @@ plb_status plb_onnx_map_col2im(plb_onnx_node *n) {
 }
 
 // ---------------------------------------------------------------------------- products
-// Integers go through f64, exact up to 2^53.
 static plb_value product(plb_graph *g, plb_value a, plb_value b, const plb_matmul_attrs *attrs) {
-    plb_dtype dtype = plb_value_type(g, a).dtype;
-    if (plb_dtype_is_float(dtype)) return plb_matmul(g, a, b, attrs);
-    plb_value y = plb_matmul(g, plb_cast(g, a, PLB_F64), plb_cast(g, b, PLB_F64), attrs);
-    return plb_cast(g, y, dtype);
+    bool floats = plb_dtype_is_float(plb_value_type(g, a).dtype);
+    return floats ? plb_matmul(g, a, b, attrs) : plb_onnx_integer_product(g, a, b, attrs);
 }
 
 plb_value plb_onnx_matmul(plb_graph *g, plb_value a, plb_value b) {

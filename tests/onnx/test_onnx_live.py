@@ -407,6 +407,22 @@ def test_pooled_positions(folder):
                         {"x": x.reshape(shape)}, {})
 
 
+def test_integer_products(folder):
+    """Of all bits, wrapping around."""
+    import numpy as np
+
+    random = np.random.default_rng(11)
+    for dtype in (np.int32, np.uint32, np.int64, np.uint64):
+        span = np.iinfo(dtype)
+        a, b = (random.integers(span.min, span.max, s, dtype, endpoint=True)
+                for s in ((3, 4, 20), (20, 5)))
+        of_integers(f"{folder}/product.onnx", [("MatMul", ["x", "b"], "z", {})], {"x": a}, {"b": b})
+    of_integers(f"{folder}/product.onnx",
+                [("Einsum", ["x", "b"], "z", {"equation": "ijk,ik->ji"})],
+                {"x": random.integers(-2 ** 62, 2 ** 62, (3, 4, 20))},
+                {"b": random.integers(-2 ** 62, 2 ** 62, (3, 20))})
+
+
 def test_small_losses_of_large_scores(folder):
     """log(1 + e^-10), however large the scores are that are 10 apart."""
     import numpy as np
