@@ -423,6 +423,22 @@ def test_integer_products(folder):
                 {"b": random.integers(-2 ** 62, 2 ** 62, (3, 20))})
 
 
+def test_large_integers(folder):
+    """Numbers that no double holds, where they are part of the program."""
+    import numpy as np
+
+    path = f"{folder}/large.onnx"
+    for value in (2 ** 53 + 1, -2 ** 53 - 1, 7, 2 ** 63 - 1):
+        of_integers(path, [("Pad", ["x", "pads", "v"], "z", {})], {"x": np.array([1, 2])},
+                    {"pads": np.array([1, 2]), "v": np.array(value)})
+    for start, limit, delta in ((2 ** 53 + 1, 2 ** 53 + 6, 2), (2 ** 62, 2 ** 62 + 5, 2),
+                                (-2 ** 63, 2 ** 63 - 1, 2 ** 62), (5, -2 ** 63, -2 ** 63),
+                                (3, 3, 1), (9, 3, 1), (9, 3, -2), (3, 9, -2)):
+        of_integers(path, [("Range", ["a", "b", "c"], "r", {}), ("Add", ["r", "x"], "z", {})],
+                    {"x": np.array([0])},
+                    {"a": np.array(start), "b": np.array(limit), "c": np.array(delta)})
+
+
 def test_small_losses_of_large_scores(folder):
     """log(1 + e^-10), however large the scores are that are 10 apart."""
     import numpy as np
