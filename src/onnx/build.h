@@ -93,6 +93,9 @@ PLB_MUST_USE plb_status plb_onnx_tensor_constant(plb_onnx_scope *scope,
 // ---------------------------------------------------------------------------- attributes
 const Onnx__AttributeProto *plb_onnx_attr(const plb_onnx_node *n, const char *name); // NULL: none
 bool plb_onnx_has(const plb_onnx_node *n, const char *name);
+// NULL also where it has another type (ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__…), which fails the
+// graph; with the next three it is then as if it was missing.
+const Onnx__AttributeProto *plb_onnx_typed(const plb_onnx_node *n, const char *name, int type);
 int64_t plb_onnx_int(const plb_onnx_node *n, const char *name, int64_t missing);
 double plb_onnx_float(const plb_onnx_node *n, const char *name, double missing);
 // Whether the string attribute (or `missing`) is `word`.

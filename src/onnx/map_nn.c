@@ -365,11 +365,15 @@ static int64_t spatial_axes(int rank) {
     return ((INT64_C(1) << rank) - 1) & ~INT64_C(3);
 }
 
+static double norm_of(const plb_onnx_node *n) { // a float in the first version
+    return n->opset < 2 ? plb_onnx_float(n, "p", 2) : (double)plb_onnx_int(n, "p", 2);
+}
+
 plb_status plb_onnx_map_global_pool(plb_onnx_node *n) {
     plb_graph *g = n->graph;
     int rank = plb_onnx_type(n, 0).shape.rank;
     if (rank < 3) return plb_fail(PLB_EINVAL, "expected spatial axes");
-    double p = (double)plb_onnx_int(n, "p", 2);
+    double p = strcmp(n->op, "GlobalLpPool") == 0 ? norm_of(n) : 2;
     plb_value x = n->in[0];
     if (strcmp(n->op, "GlobalMaxPool") == 0)
         n->out[0] = plb_amax(g, x, spatial_axes(rank), true);
@@ -389,7 +393,7 @@ plb_status plb_onnx_map_lp_pool(plb_onnx_node *n) {
     plb_pool_attrs attrs;
     plb_onnx_window w;
     PLB_TRY(pool_attrs(n, &w, &attrs));
-    double p = plb_onnx_float(n, "p", (double)plb_onnx_int(n, "p", 2));
+    double p = norm_of(n);
     plb_value power = plb_scalar(g, dtype, p), root = plb_scalar(g, dtype, 1 / p);
     plb_value y = plb_abs(g, n->in[0]);
     y = p == 2 ? plb_mul(g, y, y) : p == 1 ? y : plb_pow(g, y, power);

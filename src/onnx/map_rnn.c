@@ -28,6 +28,10 @@ static int activations_of(const rnn *r) { // of each direction
     return r->lstm ? 3 : r->gru ? 2 : 1;
 }
 
+static const Onnx__AttributeProto *names_of(const rnn *r) {
+    return plb_onnx_typed(r->n, "activations", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS);
+}
+
 // Activations that take a number, and the other one.
 static const struct {
     const char *name;
@@ -51,9 +55,10 @@ static bool takes(const ProtobufCBinaryData *name, bool beta) {
 
 // The numbers stand in the order of the activations that take one: others have no place among them.
 static double parameter(const rnn *r, size_t which, bool beta, double missing) {
-    const Onnx__AttributeProto *names = plb_onnx_attr(r->n, "activations");
+    const Onnx__AttributeProto *names = names_of(r);
     const Onnx__AttributeProto *list =
-        plb_onnx_attr(r->n, beta ? "activation_beta" : "activation_alpha");
+        plb_onnx_typed(r->n, beta ? "activation_beta" : "activation_alpha",
+                       ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS);
     size_t place = 0;
     for (size_t i = 0; i < which; i++) place += takes(&names->strings[i], beta);
     return list && place < list->n_floats ? (double)list->floats[place] : missing;
@@ -77,7 +82,7 @@ static plb_value parametric_activation(const rnn *r, size_t which, const char *n
 
 static plb_value activate(const rnn *r, int which, const char *missing, plb_value x) {
     plb_graph *g = r->n->graph;
-    const Onnx__AttributeProto *names = plb_onnx_attr(r->n, "activations");
+    const Onnx__AttributeProto *names = names_of(r);
     size_t i = (size_t)(r->direction * activations_of(r) + which);
     char name[32];
     snprintf(name, sizeof name, "%s", missing);
@@ -198,7 +203,7 @@ static plb_value alive(const rnn *r, int64_t t) {
 
 // Whether activation `which` of this direction is the usual one.
 static bool is_usual(const rnn *r, int which, const char *usual) {
-    const Onnx__AttributeProto *names = plb_onnx_attr(r->n, "activations");
+    const Onnx__AttributeProto *names = names_of(r);
     size_t i = (size_t)(r->direction * activations_of(r) + which);
     if (!names || i >= names->n_strings) return strcmp(usual, "relu") != 0;
     return is_named(&names->strings[i], usual);
@@ -279,6 +284,20 @@ static plb_status run_direction(rnn *r, plb_value x, plb_value *rows, plb_value 
 }
 
 // ---------------------------------------------------------------------------- the op
+// Steps of a sequence beyond those of x are seen where the numbers are known; else all count.
+static plb_status check_lengths(plb_onnx_node *n, int64_t steps) {
+    bool known;
+    plb_tensor t;
+    PLB_TRY(plb_onnx_try_known(n, 4, &known, &t));
+    for (int64_t i = 0; known && i < plb_shape_count(&t.shape); i++) {
+        const int64_t length = plb_load_i64(t.data, t.dtype, i);
+        if (length >= 0 && length <= steps) continue;
+        return plb_fail(PLB_EINVAL, "sequence_lens: expected 0 to %lld steps, found %lld",
+                        (long long)steps, (long long)length);
+    }
+    return PLB_OK;
+}
+
 static plb_status read_rnn(plb_onnx_node *n, rnn *r) {
     plb_shape x = plb_onnx_type(n, 0).shape, w = plb_onnx_type(n, 1).shape;
     bool batch_first = plb_onnx_int(n, "layout", 0) != 0;
@@ -297,7 +316,7 @@ static plb_status read_rnn(plb_onnx_node *n, rnn *r) {
     r->steps = x.dim[batch_first], r->batch = x.dim[!batch_first], r->input = x.dim[2];
     r->hidden = w.dim[1] / r->gates;
     if (r->steps < 1) return plb_onnx_refuse("no steps");
-    return PLB_OK;
+    return check_lengths(n, r->steps);
 }
 
 // States [directions, batch, hidden] come with the batch first where layout says so.
