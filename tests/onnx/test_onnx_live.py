@@ -439,6 +439,21 @@ def test_large_integers(folder):
                     {"a": np.array(start), "b": np.array(limit), "c": np.array(delta)})
 
 
+def test_integers_as_reals(folder):
+    """Means, logarithms and shrinking of integers, cut to integers again."""
+    import numpy as np
+
+    path = f"{folder}/integers.onnx"
+    for dtype in (np.int32, np.int64):
+        x = np.array([[3, 4, 6, -20], [7, -9, 1, 0]], dtype)
+        for axes in ([0], [1], [0, 1]):
+            of_integers(path, [("ReduceMean", ["x"], "z", {"axes": axes})], {"x": x}, {}, 13)
+        for op in ("ReduceLogSum", "ReduceLogSumExp"):
+            of_integers(path, [(op, ["x"], "z", {"axes": [1]})], {"x": abs(x) + 1}, {}, 13)
+        for attributes in ({"bias": 0.5}, {"bias": 1.0, "lambd": 2.5}, {"lambd": 1.5}):
+            of_integers(path, [("Shrink", ["x"], "z", attributes)], {"x": x}, {}, 13)
+
+
 def test_small_losses_of_large_scores(folder):
     """log(1 + e^-10), however large the scores are that are 10 apart."""
     import numpy as np
