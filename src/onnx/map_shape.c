@@ -424,6 +424,25 @@ static plb_value pad_large(plb_graph *g, plb_value x, const plb_pad_attrs *attrs
     return plb_add(g, plb_pad(g, x, attrs), plb_mul(g, outside, value));
 }
 
+// What is repeated around x is that which negative pads leave of it: they are done first.
+static plb_status crop(plb_graph *g, plb_value *x, plb_pad_attrs *attrs) {
+    const plb_shape shape = plb_value_shape(g, *x);
+    for (int i = 0; i < shape.rank; i++) {
+        const int64_t first = attrs->before[i] < 0 ? -attrs->before[i] : 0;
+        const int64_t end = shape.dim[i] + (attrs->after[i] < 0 ? attrs->after[i] : 0);
+        if (first == 0 && end == shape.dim[i]) continue;
+        if (first > end) {
+            return plb_fail(PLB_EINVAL, "axis %d: pads of %lld and %lld leave nothing of %lld", i,
+                            (long long)attrs->before[i], (long long)attrs->after[i],
+                            (long long)shape.dim[i]);
+        }
+        *x = plb_slice_axis(g, *x, i, first, end);
+        if (first) attrs->before[i] = 0;
+        if (end != shape.dim[i]) attrs->after[i] = 0;
+    }
+    return PLB_OK;
+}
+
 plb_status plb_onnx_map_pad(plb_onnx_node *n) {
     plb_shape x = plb_onnx_type(n, 0).shape;
     int64_t pads[2 * PLB_MAX_RANK], axes[PLB_MAX_RANK];
@@ -449,10 +468,12 @@ plb_status plb_onnx_map_pad(plb_onnx_node *n) {
     if (plb_onnx_is(n, "mode", "constant", "reflect")) attrs.mode = PLB_PAD_REFLECT;
     if (plb_onnx_is(n, "mode", "constant", "edge")) attrs.mode = PLB_PAD_EDGE;
     bool wrap = plb_onnx_is(n, "mode", "constant", "wrap");
-    bool constant = attrs.mode == PLB_PAD_CONSTANT && large != PLB_NONE;
-    n->out[0] = wrap       ? pad_wrap(n->graph, n->in[0], attrs.before, attrs.after)
-                : constant ? pad_large(n->graph, n->in[0], &attrs, large)
-                           : plb_pad(n->graph, n->in[0], &attrs);
+    bool constant = attrs.mode == PLB_PAD_CONSTANT && !wrap;
+    plb_value from = n->in[0];
+    if (!constant) PLB_TRY(crop(n->graph, &from, &attrs));
+    n->out[0] = wrap ? pad_wrap(n->graph, from, attrs.before, attrs.after)
+                : constant && large != PLB_NONE ? pad_large(n->graph, from, &attrs, large)
+                                                : plb_pad(n->graph, from, &attrs);
     return PLB_OK;
 }
 

@@ -359,6 +359,12 @@ def edges():
             [("Resize", ["x", "scales"], "z", {"mode": "nearest"})],
             {"x": np.arange(1, 9, dtype=np.float32).reshape(1, 1, 2, 4)},
             {"scales": f32(1, 1, 0.6, 0.6)}, 10),
+        "an edge that negative pads took off": (
+            [("Pad", ["x", "pads"], "z", {"mode": "edge"})], {"x": drawn(3, 5)},
+            {"pads": np.array([1, -2, -1, 3])}, 18),
+        "a reflection of what negative pads left": (
+            [("Pad", ["x", "pads"], "z", {"mode": "reflect"})], {"x": drawn(3, 5)},
+            {"pads": np.array([-1, 2, 1, -1])}, 18),
         "kernels of 8 elements, depth-wise, of u8": quantised(
             np.uint8, 128, (1, 8, 3, 3, 3), (8, 1, 2, 2, 2), 8),
         "numbers of the activations that take one": (
