@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that work element by element.
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -170,10 +171,12 @@ plb_status plb_onnx_map_dropout(plb_onnx_node *n) {
 }
 
 // ---------------------------------------------------------------------------- clip
+// From version 6 on an attribute that is left out is the largest f32, below which infinity is cut.
 static plb_value bound(plb_onnx_node *n, int i, const char *name) {
+    const double missing = i == 1 ? -(double)FLT_MAX : (double)FLT_MAX;
     if (n->opset >= 11) return plb_onnx_in(n, i);
-    if (!plb_onnx_has(n, name)) return PLB_NONE;
-    return plb_scalar(n->graph, plb_onnx_type(n, 0).dtype, plb_onnx_float(n, name, 0));
+    if (n->opset < 6 && !plb_onnx_has(n, name)) return PLB_NONE;
+    return plb_scalar(n->graph, plb_onnx_type(n, 0).dtype, plb_onnx_float(n, name, missing));
 }
 
 // The limits as numbers, where they are known and of a float type.
