@@ -105,6 +105,8 @@ PLB_MUST_USE plb_status plb_onnx_ints(const plb_onnx_node *n, const char *name, 
                                       int max, int *count);
 // Checks that all attributes have the type that their place asks for; called before every mapping.
 PLB_MUST_USE plb_status plb_onnx_check_attrs(const plb_onnx_node *n);
+// PLB_EINVAL for a node of ONNX's own set that has more inputs than its op in any version.
+PLB_MUST_USE plb_status plb_onnx_check_inputs(const plb_onnx_node *n);
 
 // ---------------------------------------------------------------------------- known values
 // Sets *known and the host values of input i, where they do not depend on data.
