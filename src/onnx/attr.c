@@ -75,18 +75,51 @@ bool plb_onnx_has(const plb_onnx_node *n, const char *name) {
     return plb_onnx_attr(n, name) != NULL;
 }
 
-int64_t plb_onnx_int(const plb_onnx_node *n, const char *name, int64_t missing) {
+static const char *type_name(int type) {
+    static const char *const names[] = {
+        [ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT] = "a float",
+        [ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT] = "an int",
+        [ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING] = "a string",
+        [ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR] = "a tensor",
+        [ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH] = "a graph",
+        [ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS] = "floats",
+        [ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS] = "ints",
+        [ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS] = "strings"};
+    const int n = sizeof names / sizeof *names;
+    return type >= 0 && type < n && names[type] ? names[type] : "another type";
+}
+
+// Files of the first IR version do not say which type an attribute has.
+static plb_status check_type(const Onnx__AttributeProto *a, const char *name, int type) {
+    if (!a || !a->type || (int)a->type == type) return PLB_OK;
+    return plb_fail(PLB_EINVAL, "attribute %s: expected %s, found %s", name, type_name(type),
+                    type_name((int)a->type));
+}
+
+const Onnx__AttributeProto *plb_onnx_typed(const plb_onnx_node *n, const char *name, int type) {
     const Onnx__AttributeProto *a = plb_onnx_attr(n, name);
-    return a && a->has_i ? a->i : missing;
+    plb_status status = check_type(a, name, type);
+    if (!status) return a;
+    plb_graph_fail(n->graph, status);
+    return NULL;
+}
+
+// A number that is 0 may be left out where the type says that there is one.
+int64_t plb_onnx_int(const plb_onnx_node *n, const char *name, int64_t missing) {
+    const Onnx__AttributeProto *a =
+        plb_onnx_typed(n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
+    return a && (a->has_i || a->type) ? a->i : missing;
 }
 
 double plb_onnx_float(const plb_onnx_node *n, const char *name, double missing) {
-    const Onnx__AttributeProto *a = plb_onnx_attr(n, name);
-    return a && a->has_f ? (double)a->f : missing;
+    const Onnx__AttributeProto *a =
+        plb_onnx_typed(n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT);
+    return a && (a->has_f || a->type) ? (double)a->f : missing;
 }
 
 bool plb_onnx_is(const plb_onnx_node *n, const char *name, const char *missing, const char *word) {
-    const Onnx__AttributeProto *a = plb_onnx_attr(n, name);
+    const Onnx__AttributeProto *a =
+        plb_onnx_typed(n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING);
     if (!a || !a->has_s) return strcmp(missing, word) == 0;
     return a->s.len == strlen(word) && memcmp(a->s.data, word, a->s.len) == 0;
 }
@@ -96,6 +129,7 @@ plb_status plb_onnx_ints(const plb_onnx_node *n, const char *name, int64_t *out,
     const Onnx__AttributeProto *a = plb_onnx_attr(n, name);
     *count = 0;
     if (!a) return PLB_OK;
+    PLB_TRY(check_type(a, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS));
     if (a->n_ints > (size_t)max) {
         return plb_fail(PLB_EINVAL, "attribute %s: expected at most %d numbers, found %zu", name,
                         max, a->n_ints);

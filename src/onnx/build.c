@@ -167,6 +167,7 @@ static plb_status map_node(plb_onnx_node *n) {
         return plb_onnx_refuse("there is no mapping for it at version %lld of the operator set",
                                (long long)n->opset);
     }
+    PLB_TRY(plb_onnx_check_inputs(n));
     return op->map(n);
 }
 

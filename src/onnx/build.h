@@ -93,6 +93,9 @@ PLB_MUST_USE plb_status plb_onnx_tensor_constant(plb_onnx_scope *scope,
 // ---------------------------------------------------------------------------- attributes
 const Onnx__AttributeProto *plb_onnx_attr(const plb_onnx_node *n, const char *name); // NULL: none
 bool plb_onnx_has(const plb_onnx_node *n, const char *name);
+// NULL also where it has another type (ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__…), which fails the
+// graph; with the next three it is then as if it was missing.
+const Onnx__AttributeProto *plb_onnx_typed(const plb_onnx_node *n, const char *name, int type);
 int64_t plb_onnx_int(const plb_onnx_node *n, const char *name, int64_t missing);
 double plb_onnx_float(const plb_onnx_node *n, const char *name, double missing);
 // Whether the string attribute (or `missing`) is `word`.
@@ -102,6 +105,8 @@ PLB_MUST_USE plb_status plb_onnx_ints(const plb_onnx_node *n, const char *name, 
                                       int max, int *count);
 // Checks that all attributes have the type that their place asks for; called before every mapping.
 PLB_MUST_USE plb_status plb_onnx_check_attrs(const plb_onnx_node *n);
+// PLB_EINVAL for a node of ONNX's own set that has more inputs than its op in any version.
+PLB_MUST_USE plb_status plb_onnx_check_inputs(const plb_onnx_node *n);
 
 // ---------------------------------------------------------------------------- known values
 // Sets *known and the host values of input i, where they do not depend on data.

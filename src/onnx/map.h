@@ -22,6 +22,9 @@ plb_value plb_onnx_f64(plb_graph *graph, plb_dtype dtype, const plb_shape *shape
 plb_value plb_onnx_widen(plb_graph *graph, plb_value x, int rank, int first_axis);
 // numpy's matmul, with operands of rank 1, and of integers.
 plb_value plb_onnx_matmul(plb_graph *g, plb_value a, plb_value b);
+// plb_matmul of integers, wrapping around.
+plb_value plb_onnx_integer_product(plb_graph *g, plb_value a, plb_value b,
+                                   const plb_matmul_attrs *attrs);
 // Pads of x's last axes as auto_pad, pads, strides, kernel and dilations ask. Arrays have `axes`
 // elements. `transposed` is served elsewhere.
 typedef struct plb_onnx_window {

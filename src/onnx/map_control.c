@@ -277,7 +277,8 @@ plb_status plb_onnx_map_loop(plb_onnx_node *n) {
     if (trips_known && trips >= 0 && condition_known && condition && never_stops(body)) {
         return counted_loop(n, &c, carried, stacks, trips);
     }
-    if (stacks && (!trips_known || trips < 0)) {
+    // Exporters write a `while` with the largest number of trips that there is.
+    if (stacks && (!trips_known || trips < 0 || trips > PLB_ONNX_MAX_EXTENT)) {
         return plb_onnx_refuse("rows are kept of a loop whose most trips are not known");
     }
     plb_loop_spec spec = {.trips = as_scalar(n, 0),

@@ -185,10 +185,23 @@ static plb_status implied_output(const term *in, int n, int dots, term *out) {
     return PLB_OK;
 }
 
+static plb_status check_output(const term *in, int n, const term *out) {
+    for (int i = 0; i < out->n; i++) {
+        bool given = false;
+        for (int k = 0; k < n && !given; k++) given = find(&in[k], out->label[i]) >= 0;
+        if (!given)
+            return plb_fail(PLB_EINVAL, "the output's label %c is no input's", out->label[i]);
+        if (find(out, out->label[i]) == i) continue;
+        return plb_fail(PLB_EINVAL, "the output's label %c stands twice", out->label[i]);
+    }
+    return PLB_OK;
+}
+
 enum { MAX_OPERANDS = 8 };
 
 static plb_status read_equation(const plb_onnx_node *n, term *in, term *out) {
-    const Onnx__AttributeProto *a = plb_onnx_attr(n, "equation");
+    const Onnx__AttributeProto *a =
+        plb_onnx_typed(n, "equation", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING);
     char text[256];
     int dots = 0, count = 0;
     if (!a || !a->has_s || a->s.len >= sizeof text) return plb_fail(PLB_EINVAL, "no equation");
@@ -212,7 +225,8 @@ static plb_status read_equation(const plb_onnx_node *n, term *in, term *out) {
     if (count != n->n_in || part)
         return plb_fail(PLB_EINVAL, "the equation has another number of operands");
     if (!arrow) return implied_output(in, count, dots, out);
-    return parse(arrow + 2, strlen(arrow + 2), -1, dots, out);
+    PLB_TRY(parse(arrow + 2, strlen(arrow + 2), -1, dots, out));
+    return check_output(in, count, out);
 }
 
 plb_status plb_onnx_map_einsum(plb_onnx_node *n) {

@@ -202,12 +202,9 @@ plb_status plb_onnx_map_col2im(plb_onnx_node *n) {
 }
 
 // ---------------------------------------------------------------------------- products
-// Integers go through f64, exact up to 2^53.
 static plb_value product(plb_graph *g, plb_value a, plb_value b, const plb_matmul_attrs *attrs) {
-    plb_dtype dtype = plb_value_type(g, a).dtype;
-    if (plb_dtype_is_float(dtype)) return plb_matmul(g, a, b, attrs);
-    plb_value y = plb_matmul(g, plb_cast(g, a, PLB_F64), plb_cast(g, b, PLB_F64), attrs);
-    return plb_cast(g, y, dtype);
+    bool floats = plb_dtype_is_float(plb_value_type(g, a).dtype);
+    return floats ? plb_matmul(g, a, b, attrs) : plb_onnx_integer_product(g, a, b, attrs);
 }
 
 plb_value plb_onnx_matmul(plb_graph *g, plb_value a, plb_value b) {
@@ -323,6 +320,18 @@ plb_status plb_onnx_map_average_pool(plb_onnx_node *n) {
     return PLB_OK;
 }
 
+// Positions in planes of the extents dim[2…], counted along the last axis first, become such
+// counted along the first: digits come off at the end, the last axis' before the others'.
+static plb_value first_axis_first(plb_graph *g, plb_value at, const plb_shape *x) {
+    plb_value found = plb_scalar(g, PLB_I64, 0);
+    for (int i = x->rank - 1; i >= 2; i--) {
+        plb_value extent = plb_scalar(g, PLB_I64, (double)x->dim[i]);
+        found = plb_add(g, plb_mul(g, found, extent), plb_remainder(g, at, extent));
+        at = plb_div(g, at, extent);
+    }
+    return found;
+}
+
 // Positions in x's planes become positions in all of x; column by column where told so.
 static plb_value whole_positions(plb_onnx_node *n, plb_value index) {
     plb_graph *g = n->graph;
@@ -330,11 +339,7 @@ static plb_value whole_positions(plb_onnx_node *n, plb_value index) {
     int64_t plane = 1;
     for (int i = 2; i < x.rank; i++) plane *= x.dim[i];
     plb_value at = plb_cast(g, index, PLB_I64);
-    if (plb_onnx_int(n, "storage_order", 0) && x.rank == 4) {
-        plb_value width = plb_scalar(g, PLB_I64, (double)x.dim[3]);
-        plb_value row = plb_div(g, at, width), column = plb_remainder(g, at, width);
-        at = plb_add(g, plb_affine(g, column, (double)x.dim[2], 0), row);
-    }
+    if (plb_onnx_int(n, "storage_order", 0)) at = first_axis_first(g, at, &x);
     plb_shape lead = {.rank = x.rank};
     for (int i = 0; i < x.rank; i++) lead.dim[i] = i < 2 ? x.dim[i] : 1;
     plb_value nc = plb_iota(g, PLB_I64, &plb_shape_of(x.dim[0] * x.dim[1]), 0);
@@ -360,11 +365,15 @@ static int64_t spatial_axes(int rank) {
     return ((INT64_C(1) << rank) - 1) & ~INT64_C(3);
 }
 
+static double norm_of(const plb_onnx_node *n) { // a float in the first version
+    return n->opset < 2 ? plb_onnx_float(n, "p", 2) : (double)plb_onnx_int(n, "p", 2);
+}
+
 plb_status plb_onnx_map_global_pool(plb_onnx_node *n) {
     plb_graph *g = n->graph;
     int rank = plb_onnx_type(n, 0).shape.rank;
     if (rank < 3) return plb_fail(PLB_EINVAL, "expected spatial axes");
-    double p = (double)plb_onnx_int(n, "p", 2);
+    double p = strcmp(n->op, "GlobalLpPool") == 0 ? norm_of(n) : 2;
     plb_value x = n->in[0];
     if (strcmp(n->op, "GlobalMaxPool") == 0)
         n->out[0] = plb_amax(g, x, spatial_axes(rank), true);
@@ -384,7 +393,7 @@ plb_status plb_onnx_map_lp_pool(plb_onnx_node *n) {
     plb_pool_attrs attrs;
     plb_onnx_window w;
     PLB_TRY(pool_attrs(n, &w, &attrs));
-    double p = plb_onnx_float(n, "p", (double)plb_onnx_int(n, "p", 2));
+    double p = norm_of(n);
     plb_value power = plb_scalar(g, dtype, p), root = plb_scalar(g, dtype, 1 / p);
     plb_value y = plb_abs(g, n->in[0]);
     y = p == 2 ? plb_mul(g, y, y) : p == 1 ? y : plb_pow(g, y, power);

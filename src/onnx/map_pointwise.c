@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that work element by element.
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -98,16 +99,20 @@ plb_status plb_onnx_map_swish(plb_onnx_node *n) {
     return PLB_OK;
 }
 
+// Integers are shrunk by half a number as reals, and then cut.
 plb_status plb_onnx_map_shrink(plb_onnx_node *n) {
     plb_graph *g = n->graph;
-    plb_value x = n->in[0];
-    plb_dtype dtype = plb_onnx_type(n, 0).dtype;
     double bias = plb_onnx_float(n, "bias", 0), lambda = plb_onnx_float(n, "lambd", 0.5);
+    const plb_dtype own = plb_onnx_type(n, 0).dtype;
+    const bool as_it_is = plb_dtype_is_float(own) || bias == trunc(bias);
+    const plb_dtype dtype = as_it_is ? own : PLB_F64;
+    plb_value x = as_it_is ? n->in[0] : plb_cast(g, n->in[0], dtype);
     plb_value zero = plb_scalar(g, dtype, 0);
     plb_value low = plb_lt(g, x, plb_scalar(g, dtype, -lambda));
     plb_value high = plb_gt(g, x, plb_scalar(g, dtype, lambda));
     plb_value inner = plb_where(g, high, plb_affine(g, x, 1, -bias), zero);
-    n->out[0] = plb_where(g, low, plb_affine(g, x, 1, bias), inner);
+    plb_value y = plb_where(g, low, plb_affine(g, x, 1, bias), inner);
+    n->out[0] = as_it_is ? y : plb_cast(g, y, own);
     return PLB_OK;
 }
 
@@ -166,10 +171,12 @@ plb_status plb_onnx_map_dropout(plb_onnx_node *n) {
 }
 
 // ---------------------------------------------------------------------------- clip
+// From version 6 on an attribute that is left out is the largest f32, below which infinity is cut.
 static plb_value bound(plb_onnx_node *n, int i, const char *name) {
+    const double missing = i == 1 ? -(double)FLT_MAX : (double)FLT_MAX;
     if (n->opset >= 11) return plb_onnx_in(n, i);
-    if (!plb_onnx_has(n, name)) return PLB_NONE;
-    return plb_scalar(n->graph, plb_onnx_type(n, 0).dtype, plb_onnx_float(n, name, 0));
+    if (n->opset < 6 && !plb_onnx_has(n, name)) return PLB_NONE;
+    return plb_scalar(n->graph, plb_onnx_type(n, 0).dtype, plb_onnx_float(n, name, missing));
 }
 
 // The limits as numbers, where they are known and of a float type.

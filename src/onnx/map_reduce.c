@@ -17,15 +17,42 @@ static plb_value square(plb_graph *g, plb_value x, int64_t axes, bool keep) {
     return plb_sum(g, plb_mul(g, x, x), axes, keep);
 }
 
-static plb_value euclid(plb_graph *g, plb_value x, int64_t axes, bool keep) {
+// What a reduction to reals is of integers: cut, as casts do.
+static plb_value by_reals(plb_graph *g, plb_value x, int64_t axes, bool keep, reduction build) {
     plb_dtype dtype = plb_value_type(g, x).dtype;
-    if (plb_dtype_is_float(dtype)) return plb_sqrt(g, square(g, x, axes, keep));
-    plb_value wide = plb_cast(g, x, PLB_F64);
-    return plb_cast(g, plb_sqrt(g, square(g, wide, axes, keep)), dtype);
+    if (plb_dtype_is_float(dtype)) return build(g, x, axes, keep);
+    return plb_cast(g, build(g, plb_cast(g, x, PLB_F64), axes, keep), dtype);
+}
+
+static plb_value root_of_squares(plb_graph *g, plb_value x, int64_t axes, bool keep) {
+    return plb_sqrt(g, square(g, x, axes, keep));
+}
+
+static plb_value euclid(plb_graph *g, plb_value x, int64_t axes, bool keep) {
+    return by_reals(g, x, axes, keep, root_of_squares);
+}
+
+static plb_value log_of_sum(plb_graph *g, plb_value x, int64_t axes, bool keep) {
+    return plb_log(g, plb_sum(g, x, axes, keep));
 }
 
 static plb_value log_sum(plb_graph *g, plb_value x, int64_t axes, bool keep) {
-    return plb_log(g, plb_sum(g, x, axes, keep));
+    return by_reals(g, x, axes, keep, log_of_sum);
+}
+
+static plb_value log_sum_exp(plb_graph *g, plb_value x, int64_t axes, bool keep) {
+    return by_reals(g, x, axes, keep, plb_logsumexp);
+}
+
+// Of integers their sum, which only 64 bits are sure to hold, divided as integers are.
+static plb_value mean(plb_graph *g, plb_value x, int64_t axes, bool keep) {
+    plb_dtype dtype = plb_value_type(g, x).dtype;
+    if (plb_dtype_is_float(dtype)) return plb_mean(g, x, axes, keep);
+    plb_dtype wide = dtype == PLB_U64 ? PLB_U64 : PLB_I64;
+    plb_value sum = plb_sum(g, plb_cast(g, x, wide), axes, keep);
+    plb_shape from = plb_value_shape(g, x), to = plb_value_shape(g, sum);
+    int64_t each = plb_shape_count(&from) / (plb_shape_count(&to) ? plb_shape_count(&to) : 1);
+    return plb_cast(g, plb_div(g, sum, plb_scalar(g, wide, (double)each)), dtype);
 }
 
 // What the largest or smallest of no elements is: the least or greatest number of the type.
@@ -55,11 +82,10 @@ static const struct {
     const char *name;
     reduction build;
 } reductions[] = {
-    {"ReduceL1", absolute},    {"ReduceL2", euclid},
-    {"ReduceLogSum", log_sum}, {"ReduceLogSumExp", plb_logsumexp},
-    {"ReduceMax", largest},    {"ReduceMean", plb_mean},
-    {"ReduceMin", smallest},   {"ReduceProd", plb_prod},
-    {"ReduceSum", plb_sum},    {"ReduceSumSquare", square},
+    {"ReduceL1", absolute},           {"ReduceL2", euclid},     {"ReduceLogSum", log_sum},
+    {"ReduceLogSumExp", log_sum_exp}, {"ReduceMax", largest},   {"ReduceMean", mean},
+    {"ReduceMin", smallest},          {"ReduceProd", plb_prod}, {"ReduceSum", plb_sum},
+    {"ReduceSumSquare", square},
 };
 
 // Over no axes each element is alone: a reduction of x seen as [..., 1] along the new axis.

@@ -197,7 +197,8 @@ static plb_status read_extents(resize *r, const plb_shape *x, const int *axes, i
     plb_onnx_node *n = r->n;
     double scales[2 * PLB_MAX_RANK], sizes[2 * PLB_MAX_RANK];
     int n_scales = 0, n_sizes = 0;
-    const Onnx__AttributeProto *a = plb_onnx_attr(n, "scales");
+    const Onnx__AttributeProto *a =
+        plb_onnx_typed(n, "scales", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS);
     if (a) { // Upsample 7
         for (size_t i = 0; i < a->n_floats && i < PLB_MAX_RANK; i++)
             scales[i] = (double)a->floats[i];

@@ -2,7 +2,6 @@
 // RNN, GRU and LSTM. The products with the input are one for all steps; the steps are the engine's
 // op `recurrent`, or, with other activations, clipping, peepholes or sequences of several lengths,
 // unrolled. Sequences shorter than the longest keep their state after their end.
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -25,36 +24,76 @@ typedef struct rnn {
 } rnn;
 
 // ---------------------------------------------------------------------------- activations
+static int activations_of(const rnn *r) { // of each direction
+    return r->lstm ? 3 : r->gru ? 2 : 1;
+}
+
+static const Onnx__AttributeProto *names_of(const rnn *r) {
+    return plb_onnx_typed(r->n, "activations", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS);
+}
+
+// Activations that take a number, and the other one.
+static const struct {
+    const char *name;
+    bool alpha, beta;
+} parametric[] = {
+    {"leakyrelu", true, false},  {"thresholdedrelu", true, false}, {"elu", true, false},
+    {"hardsigmoid", true, true}, {"affine", true, true},           {"scaledtanh", true, true},
+};
+
+static bool is_named(const ProtobufCBinaryData *name, const char *word) {
+    return name->len == strlen(word) && strncasecmp((char *)name->data, word, name->len) == 0;
+}
+
+static bool takes(const ProtobufCBinaryData *name, bool beta) {
+    for (size_t i = 0; i < sizeof parametric / sizeof *parametric; i++) {
+        if (is_named(name, parametric[i].name))
+            return beta ? parametric[i].beta : parametric[i].alpha;
+    }
+    return false;
+}
+
+// The numbers stand in the order of the activations that take one: others have no place among them.
+static double parameter(const rnn *r, size_t which, bool beta, double missing) {
+    const Onnx__AttributeProto *names = names_of(r);
+    const Onnx__AttributeProto *list =
+        plb_onnx_typed(r->n, beta ? "activation_beta" : "activation_alpha",
+                       ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS);
+    size_t place = 0;
+    for (size_t i = 0; i < which; i++) place += takes(&names->strings[i], beta);
+    return list && place < list->n_floats ? (double)list->floats[place] : missing;
+}
+
+static plb_value parametric_activation(const rnn *r, size_t which, const char *name, plb_value x) {
+    plb_graph *g = r->n->graph;
+    if (strcasecmp(name, "leakyrelu") == 0)
+        return plb_leaky_relu(g, x, parameter(r, which, false, 0.01));
+    if (strcasecmp(name, "elu") == 0) return plb_elu(g, x, parameter(r, which, false, 1));
+    if (strcasecmp(name, "affine") == 0) {
+        return plb_affine(g, x, parameter(r, which, false, 1), parameter(r, which, true, 0));
+    }
+    if (strcasecmp(name, "hardsigmoid") == 0) {
+        plb_value line =
+            plb_affine(g, x, parameter(r, which, false, 0.2), parameter(r, which, true, 0.5));
+        return plb_clamp(g, line, 0, 1);
+    }
+    return plb_graph_fail(g, plb_onnx_refuse("the activation %s", name));
+}
+
 static plb_value activate(const rnn *r, int which, const char *missing, plb_value x) {
     plb_graph *g = r->n->graph;
-    const Onnx__AttributeProto *names = plb_onnx_attr(r->n, "activations");
-    const Onnx__AttributeProto *alphas = plb_onnx_attr(r->n, "activation_alpha");
-    const Onnx__AttributeProto *betas = plb_onnx_attr(r->n, "activation_beta");
-    int per = r->lstm ? 3 : r->gru ? 2 : 1;
-    size_t i = (size_t)(r->direction * per + which);
+    const Onnx__AttributeProto *names = names_of(r);
+    size_t i = (size_t)(r->direction * activations_of(r) + which);
     char name[32];
     snprintf(name, sizeof name, "%s", missing);
     if (names && i < names->n_strings && names->strings[i].len < sizeof name) {
         snprintf(name, sizeof name, "%.*s", (int)names->strings[i].len, names->strings[i].data);
     }
-    double alpha = alphas && i < alphas->n_floats ? (double)alphas->floats[i] : NAN;
-    double beta = betas && i < betas->n_floats ? (double)betas->floats[i] : NAN;
     if (strcasecmp(name, "tanh") == 0) return plb_tanh(g, x);
     if (strcasecmp(name, "sigmoid") == 0) return plb_sigmoid(g, x);
     if (strcasecmp(name, "relu") == 0) return plb_relu(g, x);
     if (strcasecmp(name, "softsign") == 0) return plb_softsign(g, x);
-    if (strcasecmp(name, "leakyrelu") == 0) {
-        return plb_leaky_relu(g, x, isnan(alpha) ? 0.01 : alpha);
-    }
-    if (strcasecmp(name, "elu") == 0) return plb_elu(g, x, isnan(alpha) ? 1 : alpha);
-    if (strcasecmp(name, "affine") == 0) {
-        return plb_affine(g, x, isnan(alpha) ? 1 : alpha, isnan(beta) ? 0 : beta);
-    }
-    if (strcasecmp(name, "hardsigmoid") == 0) {
-        plb_value line = plb_affine(g, x, isnan(alpha) ? 0.2 : alpha, isnan(beta) ? 0.5 : beta);
-        return plb_clamp(g, line, 0, 1);
-    }
-    return plb_graph_fail(g, plb_onnx_refuse("the activation %s", name));
+    return parametric_activation(r, i, name, x);
 }
 
 static plb_value clipped(const rnn *r, plb_value x) {
@@ -164,11 +203,10 @@ static plb_value alive(const rnn *r, int64_t t) {
 
 // Whether activation `which` of this direction is the usual one.
 static bool is_usual(const rnn *r, int which, const char *usual) {
-    const Onnx__AttributeProto *names = plb_onnx_attr(r->n, "activations");
-    size_t i = (size_t)(r->direction * (r->lstm ? 3 : r->gru ? 2 : 1) + which);
+    const Onnx__AttributeProto *names = names_of(r);
+    size_t i = (size_t)(r->direction * activations_of(r) + which);
     if (!names || i >= names->n_strings) return strcmp(usual, "relu") != 0;
-    const ProtobufCBinaryData *name = &names->strings[i];
-    return name->len == strlen(usual) && strncasecmp((char *)name->data, usual, name->len) == 0;
+    return is_named(&names->strings[i], usual);
 }
 
 // The engine's kind of layer, or -1.
@@ -246,6 +284,20 @@ static plb_status run_direction(rnn *r, plb_value x, plb_value *rows, plb_value 
 }
 
 // ---------------------------------------------------------------------------- the op
+// Steps of a sequence beyond those of x are seen where the numbers are known; else all count.
+static plb_status check_lengths(plb_onnx_node *n, int64_t steps) {
+    bool known;
+    plb_tensor t;
+    PLB_TRY(plb_onnx_try_known(n, 4, &known, &t));
+    for (int64_t i = 0; known && i < plb_shape_count(&t.shape); i++) {
+        const int64_t length = plb_load_i64(t.data, t.dtype, i);
+        if (length >= 0 && length <= steps) continue;
+        return plb_fail(PLB_EINVAL, "sequence_lens: expected 0 to %lld steps, found %lld",
+                        (long long)steps, (long long)length);
+    }
+    return PLB_OK;
+}
+
 static plb_status read_rnn(plb_onnx_node *n, rnn *r) {
     plb_shape x = plb_onnx_type(n, 0).shape, w = plb_onnx_type(n, 1).shape;
     bool batch_first = plb_onnx_int(n, "layout", 0) != 0;
@@ -264,7 +316,7 @@ static plb_status read_rnn(plb_onnx_node *n, rnn *r) {
     r->steps = x.dim[batch_first], r->batch = x.dim[!batch_first], r->input = x.dim[2];
     r->hidden = w.dim[1] / r->gates;
     if (r->steps < 1) return plb_onnx_refuse("no steps");
-    return PLB_OK;
+    return check_lengths(n, r->steps);
 }
 
 // States [directions, batch, hidden] come with the batch first where layout says so.

@@ -9,6 +9,8 @@
 #include "onnx/dtype.h"
 #include "onnx/map.h"
 
+enum { MAX_RANGE = 1000000000 }; // elements
+
 plb_value plb_onnx_i64(plb_graph *graph, const int64_t *values, int64_t n) {
     return plb_constant(graph, PLB_I64, &plb_shape_of(n), n ? values : (const int64_t[]){0});
 }
@@ -99,16 +101,40 @@ plb_status plb_onnx_map_size(plb_onnx_node *n) {
     return PLB_OK;
 }
 
+// Without a double between, which does not hold large integers.
+static plb_status integer_range(plb_onnx_node *n) {
+    plb_graph *g = n->graph;
+    int64_t v[3]; // from, to, step
+    for (int i = 0; i < 3; i++) {
+        int found;
+        PLB_TRY(plb_onnx_known_ints(n, i, &v[i], 1, &found));
+        if (!found) return plb_fail(PLB_EINVAL, "input %d: expected one number", i);
+    }
+    if (v[2] == 0) return plb_fail(PLB_EINVAL, "a step of 0");
+    const uint64_t from = (uint64_t)v[0], to = (uint64_t)v[1], step = (uint64_t)v[2];
+    uint64_t count = 0;
+    if (v[2] > 0 && v[0] < v[1]) count = (to - from - 1) / step + 1;
+    if (v[2] < 0 && v[0] > v[1]) count = (from - to - 1) / -step + 1;
+    if (count > MAX_RANGE) {
+        return plb_fail(PLB_EINVAL, "a range of %llu elements", (unsigned long long)count);
+    }
+    plb_value i = plb_iota(g, PLB_I64, &plb_shape_of((int64_t)count), 0);
+    plb_value first = plb_constant(g, PLB_I64, &plb_scalar_shape, &v[0]);
+    i = plb_mul(g, i, plb_constant(g, PLB_I64, &plb_scalar_shape, &v[2]));
+    n->out[0] = plb_cast(g, plb_add(g, i, first), plb_onnx_type(n, 0).dtype);
+    return PLB_OK;
+}
+
 plb_status plb_onnx_map_range(plb_onnx_node *n) {
     plb_graph *g = n->graph;
     double v[3];
     plb_dtype dtype = plb_onnx_type(n, 0).dtype;
+    if (!plb_dtype_is_float(dtype)) return integer_range(n);
     for (int i = 0; i < 3; i++) PLB_TRY(plb_onnx_known_number(n, i, &v[i]));
     double count = ceil((v[1] - v[0]) / v[2]);
     if (!(count >= 0)) count = 0;
-    if (count > 1e9) return plb_fail(PLB_EINVAL, "a range of %g elements", count);
-    plb_dtype compute = plb_dtype_is_float(dtype) ? PLB_F64 : dtype;
-    plb_value i = plb_iota(g, compute, &plb_shape_of((int64_t)count), 0);
+    if (count > MAX_RANGE) return plb_fail(PLB_EINVAL, "a range of %g elements", count);
+    plb_value i = plb_iota(g, PLB_F64, &plb_shape_of((int64_t)count), 0);
     n->out[0] = plb_cast(g, plb_affine(g, i, v[2], v[0]), dtype);
     return PLB_OK;
 }
@@ -367,9 +393,53 @@ static plb_value pad_wrap(plb_graph *g, plb_value x, const int64_t *before, cons
     return x;
 }
 
-static plb_status pad_value(plb_onnx_node *n, double *out) {
-    *out = plb_onnx_float(n, "value", 0);
-    if (n->opset >= 11 && plb_onnx_given_in(n, 2)) return plb_onnx_known_number(n, 2, out);
+// Whether a double holds the number.
+static bool is_exact(const plb_tensor *t) {
+    const int64_t most = INT64_C(1) << 53, v = plb_load_i64(t->data, t->dtype, 0);
+    if (t->dtype == PLB_U64) return v >= 0 && v <= most;
+    return t->dtype != PLB_I64 || (v >= -most && v <= most);
+}
+
+// What is put around x: attrs->value, or, where no double holds it, *large in its place.
+static plb_status pad_value(plb_onnx_node *n, plb_pad_attrs *attrs, plb_value *large) {
+    plb_tensor t;
+    attrs->value = plb_onnx_float(n, "value", 0);
+    *large = PLB_NONE;
+    if (n->opset < 11 || !plb_onnx_given_in(n, 2)) return PLB_OK;
+    PLB_TRY(plb_onnx_known_number(n, 2, &attrs->value));
+    PLB_TRY(plb_onnx_known(n, 2, &t));
+    if (is_exact(&t)) return PLB_OK;
+    attrs->value = 0;
+    *large = plb_constant(n->graph, t.dtype, &plb_scalar_shape, t.data);
+    return PLB_OK;
+}
+
+// Zeros around x, and there, where zeros have ones around them, `value` is added.
+static plb_value pad_large(plb_graph *g, plb_value x, const plb_pad_attrs *attrs, plb_value value) {
+    plb_type type = plb_value_type(g, x);
+    plb_pad_attrs ones = *attrs;
+    ones.value = 1;
+    plb_value inside = plb_expand(g, plb_scalar(g, type.dtype, 0), &type.shape);
+    plb_value outside = plb_pad(g, inside, &ones);
+    return plb_add(g, plb_pad(g, x, attrs), plb_mul(g, outside, value));
+}
+
+// What is repeated around x is that which negative pads leave of it: they are done first.
+static plb_status crop(plb_graph *g, plb_value *x, plb_pad_attrs *attrs) {
+    const plb_shape shape = plb_value_shape(g, *x);
+    for (int i = 0; i < shape.rank; i++) {
+        const int64_t first = attrs->before[i] < 0 ? -attrs->before[i] : 0;
+        const int64_t end = shape.dim[i] + (attrs->after[i] < 0 ? attrs->after[i] : 0);
+        if (first == 0 && end == shape.dim[i]) continue;
+        if (first > end) {
+            return plb_fail(PLB_EINVAL, "axis %d: pads of %lld and %lld leave nothing of %lld", i,
+                            (long long)attrs->before[i], (long long)attrs->after[i],
+                            (long long)shape.dim[i]);
+        }
+        *x = plb_slice_axis(g, *x, i, first, end);
+        if (first) attrs->before[i] = 0;
+        if (end != shape.dim[i]) attrs->after[i] = 0;
+    }
     return PLB_OK;
 }
 
@@ -387,7 +457,8 @@ plb_status plb_onnx_map_pad(plb_onnx_node *n) {
     if (count != 2 * served) return plb_fail(PLB_EINVAL, "%d pads of %d axes", count, served);
     plb_pad_attrs attrs = {.mode = PLB_PAD_CONSTANT};
     PLB_TRY(plb_onnx_bounded("pads", pads, count, -PLB_ONNX_MAX_EXTENT));
-    PLB_TRY(pad_value(n, &attrs.value));
+    plb_value large;
+    PLB_TRY(pad_value(n, &attrs, &large));
     for (int i = 0; i < served; i++) {
         int axis;
         PLB_TRY(plb_onnx_axis(n_axes >= 0 ? axes[i] : i, x.rank, &axis));
@@ -397,8 +468,12 @@ plb_status plb_onnx_map_pad(plb_onnx_node *n) {
     if (plb_onnx_is(n, "mode", "constant", "reflect")) attrs.mode = PLB_PAD_REFLECT;
     if (plb_onnx_is(n, "mode", "constant", "edge")) attrs.mode = PLB_PAD_EDGE;
     bool wrap = plb_onnx_is(n, "mode", "constant", "wrap");
-    n->out[0] = wrap ? pad_wrap(n->graph, n->in[0], attrs.before, attrs.after)
-                     : plb_pad(n->graph, n->in[0], &attrs);
+    bool constant = attrs.mode == PLB_PAD_CONSTANT && !wrap;
+    plb_value from = n->in[0];
+    if (!constant) PLB_TRY(crop(n->graph, &from, &attrs));
+    n->out[0] = wrap ? pad_wrap(n->graph, from, attrs.before, attrs.after)
+                : constant && large != PLB_NONE ? pad_large(n->graph, from, &attrs, large)
+                                                : plb_pad(n->graph, from, &attrs);
     return PLB_OK;
 }
 

@@ -62,6 +62,13 @@ CASES = {
     "huge": "tensor w: expected 4398046511104 bytes of values, found 4",
     "wrong_size": "tensor w: expected 16 bytes of values, found 8",
     "wrong_dtype": "node y (Add): ",
+    "attribute_int": "attribute alpha: expected a float, found an int",
+    "attribute_float": "attribute axis: expected an int, found a float",
+    "attribute_ints": "node y (Transpose): attribute perm: expected ints, found an int",
+    "more_inputs": "node y (Relu): expected at most 1 input, found 2",
+    "while_rows": "node y (Loop): rows are kept of a loop whose most trips are not known",
+    "einsum_label": "node y (Einsum): the output's label k is no input's",
+    "sequence_lens": "node y (LSTM): sequence_lens: expected 0 to 2 steps, found 99",
 }
 
 

@@ -66,6 +66,17 @@ static plb_status make_any(int8_state *s, plb_dnnl **out) {
     return status;
 }
 
+// oneDNN 2.6 packs the weights of its convolutions by gemm (of groups; others have better ones) by
+// a transposition. That of 8 x 8 elements is a path of its own, which forgets to sum them up for
+// the zero point, and for the offset that makes i8 values u8.
+static bool packs_wrongly(const int8_state *s, const plb_dnnl *p) {
+    const bool compensated = s->first.dtype == PLB_I8 || s->attrs.x_zero != 0;
+    const bool square = s->second.shape.dim[0] == 8 && plb_shape_count(&s->second.shape) == 64;
+    const char *implementation = plb_dnnl_implementation(p), gemm[] = "x64:gemm_s8";
+    return compensated && square && s->spec.kind == PLB_DNNL_CONV &&
+           strncmp(implementation, gemm, sizeof gemm - 1) == 0;
+}
+
 static const char *refuse(const plb_query *q) {
     const char *reason = refuse_operands(q);
     if (reason) return reason;
@@ -73,7 +84,9 @@ static const char *refuse(const plb_query *q) {
     plb_dnnl *p = NULL;
     fill(q, &s);
     plb_status status = make_any(&s, &p);
+    const bool wrong = !status && packs_wrongly(&s, p);
     plb_dnnl_free(p);
+    if (wrong) return "oneDNN packs 8 x 8 weights wrongly";
     return status == PLB_EUNSUPPORTED ? "oneDNN has no implementation" : NULL;
 }
 
