@@ -173,10 +173,7 @@ static void pass_over(int signal_number) {
 // A reader that left is seen as EPIPE, after files were closed. Not by ignoring the signal, which
 // programs that we start would inherit.
 static void expect_readers_to_leave(void) {
-    const struct sigaction action = {.sa_handler = pass_over, .sa_flags = SA_RESTART};
-    struct sigaction before;
-    if (sigaction(SIGPIPE, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-        sigaction(SIGPIPE, &action, NULL);
+    plb_cli_handle(SIGPIPE, pass_over, SA_RESTART);
 }
 
 int plb_cli_main(int argc, char **argv) {

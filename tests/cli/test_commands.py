@@ -243,6 +243,34 @@ def test_one_interrupt_ends_what_takes_long():
                 assert [f for f in os.listdir(folder) if f != "c"] == [], os.listdir(folder)
 
 
+def pelted(words, signal_number, pause_s=0.001):
+    """The run of plumb to which a signal that it takes comes all the time."""
+    run = subprocess.Popen([PLUMB, *map(str, words)], text=True, stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE)
+    while not minds_interrupt(run.pid):
+        time.sleep(0.002)
+    while run.poll() is None:
+        run.send_signal(signal_number)
+        time.sleep(pause_s)
+    return run.returncode, *run.communicate()
+
+
+def test_a_signal_in_a_kernel_made_at_run_time_spoils_nothing():
+    """oneDNN's convolutions of level interp use the stack pointer for something else."""
+    with Folder() as f:
+        weights = f.path / "r18"
+        assert plumb("init", "resnet18", "--save", weights).returncode == 0
+        pictures = [f.path / f"{k}.png" for k in range(8)]
+        for k, picture in enumerate(pictures):
+            write_png(picture, [[(k * x + y * y) % 256 for x in range(256)] for y in range(256)])
+        words = ["predict", "resnet18", *pictures, "--weights", weights, "--threads", 1, "--level",
+                 "interp"]
+        expected = plumb(*words)
+        assert expected.returncode == 0, expected.stderr
+        code, out, err = pelted(words, signal.SIGPIPE)  # its handler does nothing
+        assert (code, out, err) == (0, expected.stdout, ""), (code, err)
+
+
 def test_profile_of_the_host_alone():
     run = plumb("profile", "--host-only", "--", "true")
     assert run.returncode == 0 and run.stderr == "", run.stderr
