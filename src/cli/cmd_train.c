@@ -11,6 +11,7 @@
 
 #include "base/core/alloc.h"
 #include "base/core/status.h"
+#include "base/folder.h"
 #include "base/machine.h"
 #include "base/memory_use.h"
 #include "cli/cli.h"
@@ -190,6 +191,16 @@ static bool on_device(const plb_train_options *o) {
     return o->device && strcmp(o->device, "cpu") != 0;
 }
 
+// A checkpoint that the weights alone replaced is none.
+static plb_status check_save(const train_flags *f) {
+    if (!f->save) return PLB_OK;
+    const char *flag = f->checkpoint && plb_same_file(f->save, f->checkpoint) ? "checkpoint"
+                       : f->resume && plb_same_file(f->save, f->resume)       ? "resume"
+                                                                              : NULL;
+    if (!flag) return PLB_OK;
+    return plb_fail(PLB_EINVAL, "--save: expected another file than --%s, found %s", flag, f->save);
+}
+
 static plb_status set_options(session *s, const char *model) {
     const train_flags *f = s->flags;
     plb_train_options *o = &s->options;
@@ -222,9 +233,7 @@ static plb_status set_options(session *s, const char *model) {
     o->loader_threads = spare < 1 ? 1 : spare < MOST_LOADERS ? spare : MOST_LOADERS;
     PLB_TRY(plb_cli_check_writable("save", f->save));
     PLB_TRY(plb_cli_check_writable("checkpoint", f->checkpoint));
-    if (f->save && f->checkpoint && strcmp(f->save, f->checkpoint) == 0)
-        return plb_fail(PLB_EINVAL, "--save: expected another file than --checkpoint, found %s",
-                        f->save); // which the weights alone would replace
+    PLB_TRY(check_save(f));
     return s->resume ? plb_checkpoint_check(s->resume, o) : PLB_OK;
 }
 

@@ -194,6 +194,20 @@ def test_a_resumed_run_may_be_longer():
             pathlib.Path(folder, "parts").read_bytes()
 
 
+def test_a_checkpoint_is_not_replaced_by_its_weights():
+    with tempfile.TemporaryDirectory() as folder:
+        path, link = pathlib.Path(folder, "c"), pathlib.Path(folder, "link")
+        train(*SMALL, "--max-steps", 1, "--checkpoint", path)
+        link.symlink_to("c")
+        resume = ["train", "mnist_cnn", "--resume", path]
+        for name in (path, f"{folder}/../{pathlib.Path(folder).name}/c", link):
+            for words in (resume, [*SMALL, "--checkpoint", path]):
+                expect_refusal(plumb(*words, "--max-steps", 1, "--save", name),
+                               f"--save: expected another file than {words[-2]}")
+        train(*resume, "--max-steps", 2, "--checkpoint", path, "--save", f"{folder}/weights")
+        assert train(*resume, "--max-steps", 2)["steps"] == 2
+
+
 def rewrite(path, change):
     """Lets `change` have its way with the metadata of a checkpoint."""
     file = pathlib.Path(path).read_bytes()
@@ -296,6 +310,10 @@ def test_bad_usage_is_one_line_and_exit_2():
     with tempfile.TemporaryDirectory() as folder:
         expect_refusal(plumb(*SMALL, "--save", f"{folder}/x", "--checkpoint", f"{folder}/x"),
                        "--save: expected another file than --checkpoint")
+        pathlib.Path(folder, "to").symlink_to(folder)
+        for name in (f"{folder}/./x", f"{folder}/to/x"):  # of which neither is there yet
+            expect_refusal(plumb(*SMALL, "--save", name, "--checkpoint", f"{folder}/x"),
+                           "--save: expected another file than --checkpoint")
         for flag in ("--save", "--checkpoint"):  # not once all is trained
             expect_refusal(plumb(*SMALL, flag, folder), f"{flag}: {folder}: expected a file")
         write_idx(pathlib.Path(folder, "mnist"), 8)
