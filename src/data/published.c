@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/core/status.h"
+#include "base/file_lock.h"
 #include "base/folder.h"
 #include "data/archive.h"
 #include "data/download.h"
@@ -67,12 +68,16 @@ plb_status plb_dataset_download(const char *name, const char *root, plb_progress
         return plb_fail(PLB_EUNSUPPORTED, "%s: is drawn on demand; there is nothing to download",
                         name);
     plb_status status = PLB_OK;
+    plb_file_lock lock = PLB_FILE_LOCK_NONE;
     plb_arena *arena = plb_arena_new();
     if (!arena) return plb_fail(PLB_ENOMEM, "%s: no memory for its path", name);
     if (!root) PLB_TRY_OUT(plb_data_root(arena, &root));
     const char *folder = plb_arena_printf(arena, "%s/%s", root, set->folders[0]);
-    if (!folder) PLB_TRY_OUT(plb_fail(PLB_ENOMEM, "%s: no memory for its path", name));
+    const char *path = folder ? plb_arena_printf(arena, "%s/.lock", folder) : NULL;
+    if (!path) PLB_TRY_OUT(plb_fail(PLB_ENOMEM, "%s: no memory for its path", name));
     PLB_TRY_OUT(plb_folder_make(folder));
+    // What another process gets meanwhile is there afterwards, and looked for below.
+    PLB_TRY_OUT(plb_file_lock_take(path, name, progress, &lock));
     if (set->archive.name) {
         PLB_TRY_OUT(get_archive(set, root, folder, arena, progress));
         goto out;
@@ -80,6 +85,7 @@ plb_status plb_dataset_download(const char *name, const char *root, plb_progress
     for (int i = 0; i < PLB_KNOWN_FILES; i++)
         PLB_TRY_OUT(get_file(set, &set->files[i], folder, progress));
 out:
+    plb_file_lock_release(&lock);
     plb_arena_free(arena);
     return status;
 }

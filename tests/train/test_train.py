@@ -4,6 +4,7 @@
 
 With PLB_TEST_FULL=1 also what networks must learn: MNIST in one and in ten epochs, drawn shapes.
 """
+import fcntl
 import json
 import os
 import pathlib
@@ -409,6 +410,33 @@ def test_data_lists_and_refuses():
     if any(row["name"] == "mnist" and row["folder"] for row in listed):
         run = plumb("data", "check", "mnist")
         assert run.returncode == 0 and "all 4 files and samples are right" in run.stdout, run
+
+
+def test_who_downloads_waits_for_another_who_does():
+    nowhere = "http://127.0.0.1:9"
+    with tempfile.TemporaryDirectory() as folder:
+        place = pathlib.Path(folder, "mnist")
+        place.mkdir()
+        env = {**os.environ, "PLUMB_DATA": folder, "PLUMB_TEST_DATA": "", "http_proxy": nowhere,
+               "https_proxy": nowhere, "HTTPS_PROXY": nowhere, "ALL_PROXY": nowhere}
+        with open(place / ".lock", "w", encoding="utf-8") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            runs = [subprocess.Popen([PLUMB, *words], env=env, text=True, stdout=subprocess.PIPE,
+                                     stderr=subprocess.PIPE)
+                    for words in (["data", "get", "mnist"], ["data", "get", "mnist"],
+                                  ["train", "mnist_cnn", "--data", "auto", "--batch", "4"])]
+            for run in runs:
+                assert run.stderr.readline() == \
+                    "plumb: mnist: another process is at it; waiting\n", run.wait(10)
+            runs[1].send_signal(2)
+            assert runs[1].wait(30) == 130
+            write_idx(place, 8)
+        for run in (runs[0], runs[2]):
+            out, err = run.communicate(timeout=60)
+            assert run.returncode == 0 and not err, (run.returncode, err)
+            assert "digits" not in out, out
+        runs[1].communicate()
+        assert len(os.listdir(place)) == 4, os.listdir(place)
 
 
 def write_set(folder, *names):
