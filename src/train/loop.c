@@ -145,6 +145,23 @@ static void compare_choices(const run *r, const char *began) {
     }
 }
 
+// Options that ask for less than is done would leave a run of which nothing is true.
+static plb_status check_rest(const run *r) {
+    const plb_train_progress *p = &r->progress;
+    const plb_train_options *o = r->options;
+    const int64_t epochs = p->epoch + (p->number > 0); // begun
+    if (epochs > o->epochs)
+        return plb_fail(PLB_EINVAL,
+                        "checkpoint: the run is at epoch %lld already: expected at least as many "
+                        "epochs, found %lld",
+                        (long long)epochs, (long long)o->epochs);
+    if (!o->max_steps || p->step <= o->max_steps) return PLB_OK;
+    return plb_fail(PLB_EINVAL,
+                    "checkpoint: the run has done %lld steps already: expected at least as many, "
+                    "found %lld",
+                    (long long)p->step, (long long)o->max_steps);
+}
+
 static plb_status take_up(run *r, const plb_checkpoint *resume) {
     PLB_TRY(plb_checkpoint_load(resume, r->model));
     PLB_TRY(plb_checkpoint_progress(resume, &r->progress));
@@ -156,6 +173,7 @@ static plb_status take_up(run *r, const plb_checkpoint *resume) {
                         (long long)p->step, (long long)p->number, (long long)p->epoch,
                         (long long)r->train.batches);
     }
+    PLB_TRY(check_rest(r));
     return plb_loader_seek(r->train.loader, p->epoch, p->number);
 }
 

@@ -195,6 +195,19 @@ def test_a_resumed_run_may_be_longer():
             pathlib.Path(folder, "parts").read_bytes()
 
 
+def test_a_resumed_run_is_not_shorter():
+    with tempfile.TemporaryDirectory() as folder:
+        train(*SMALL, "--epochs", 3, "--max-steps", 8, "--checkpoint", f"{folder}/c")
+        resume = ["train", "mnist_cnn", "--resume", f"{folder}/c", "--save", f"{folder}/w"]
+        expect_refusal(plumb(*resume, "--epochs", 2), "at epoch 3 already: expected at least as "
+                       "many epochs, found 2")
+        expect_refusal(plumb(*resume, "--max-steps", 7), "done 8 steps already: expected at least "
+                       "as many, found 7")
+        assert not pathlib.Path(folder, "w").exists()
+        assert train(*resume, "--max-steps", 8)["steps"] == 8
+        assert train(*resume)["steps"] == 9
+
+
 def test_a_checkpoint_is_not_replaced_by_its_weights():
     with tempfile.TemporaryDirectory() as folder:
         path, link = pathlib.Path(folder, "c"), pathlib.Path(folder, "link")
