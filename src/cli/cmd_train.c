@@ -419,19 +419,34 @@ static plb_status save_onnx(const session *s) {
     return plb_fail(status, "%s; the weights are in %s", why, path);
 }
 
+static plb_status save(const session *s) {
+    const char *path = s->flags->save;
+    if (!path) return PLB_OK;
+    return plb_cli_is_onnx(path) ? save_onnx(s) : plb_weights_write(path, s->model);
+}
+
+static plb_status fail_interrupted(const session *s) {
+    const char *path = s->flags->checkpoint;
+    const bool missing = s->result.unwritten != PLB_OK;
+    return plb_fail(PLB_ECANCELLED, "interrupted after %lld steps%s%s", (long long)s->result.steps,
+                    missing ? "; no checkpoint of them: "
+                    : path  ? "; go on with --resume "
+                            : "",
+                    missing ? s->result.why
+                    : path  ? path
+                            : "");
+}
+
+// What a full disk left unwritten is told of once all else is kept.
 static plb_status finish(session *s) {
-    const train_flags *f = s->flags;
     if (s->json)
         PLB_TRY(plb_train_print_json(&s->report));
     else
         plb_train_print_end(&s->report);
-    if (s->result.stopped) {
-        return plb_fail(PLB_ECANCELLED, "interrupted after %lld steps%s%s",
-                        (long long)s->result.steps, f->checkpoint ? "; go on with --resume " : "",
-                        f->checkpoint ? f->checkpoint : "");
-    }
-    if (f->save && plb_cli_is_onnx(f->save)) return save_onnx(s);
-    return f->save ? plb_weights_write(f->save, s->model) : PLB_OK;
+    if (s->result.stopped) return fail_interrupted(s);
+    PLB_TRY(save(s));
+    if (!s->result.unwritten) return PLB_OK;
+    return plb_fail(s->result.unwritten, "--checkpoint: %s", s->result.why);
 }
 
 static plb_status run_train(plb_call *call) {

@@ -359,6 +359,15 @@ def test_a_full_disk_is_exit_3():
     with open("/dev/full", "w", encoding="utf-8") as full:
         run = plumb(*SMALL, "--json", stdout=full)
         assert run.returncode == 3 and "No space left" in run.stderr, run
+    with tempfile.TemporaryDirectory() as folder:  # the weights may have another disk
+        run = plumb(*SMALL, "--epochs", 2, "--checkpoint", "/dev/full", "--save", f"{folder}/w")
+        assert run.returncode == 3 and "accuracy" in run.stdout, run
+        lines = run.stderr.splitlines()
+        assert len(lines) == 2 and "training goes on" in lines[0], run.stderr
+        assert "--checkpoint: /dev/full" in lines[1] and "No space left" in lines[1], run.stderr
+        train(*SMALL, "--epochs", 2, "--save", f"{folder}/expected")
+        assert pathlib.Path(folder, "w").read_bytes() == \
+            pathlib.Path(folder, "expected").read_bytes()
 
 
 def test_an_interrupt_leaves_a_checkpoint():
