@@ -329,7 +329,7 @@ def test_flags_that_would_do_nothing_are_refused():
         for run in (f.predict(None, None, *words), plumb("explain", "mnist_cnn", *words),
                     plumb("train", "mnist_cnn", "--data", "digits", "--limit", 64, *words)):
             expect_refusal(run, "the CPU multiplies in f32")
-        expect_refusal(plumb("predict", file, array, "--save", f.path / "none"), "--save: ")
+        expect_refusal(plumb("predict", file, array, "--save", f.picture), "--save: ")
         expect_refusal(f.predict(None, None, "--dim", "n=1"), "--dim is for ONNX files")
         expect_refusal(plumb("models", file, "--dim", "btach=2"), "no input has an extent")
 
@@ -404,6 +404,20 @@ def test_predict_tells_of_values_that_are_no_numbers():
         assert found["min"] is None and found["mean"] is None and found["max"] is None, found
         text = plumb("predict", file, array, "--level", "interp").stdout
         assert "min nan, mean nan, max nan" in text, text
+
+
+def test_predict_makes_the_folder_of_its_outputs():
+    with Folder() as f:
+        file, array, out = f.path / "m.onnx", f.path / "x.npy", f.path / "new/out"
+        if plumb("export-onnx", "mnist_cnn", "--batch", 1, "-o", file).returncode == 3:
+            raise Skip("this build has no ONNX")
+        write_npy(array, (1, 1, 28, 28), [0.5] * 784)
+        run = plumb("predict", file, array, "--save", f"{out}/")
+        assert run.returncode == 0 and os.listdir(out) == ["0.npy"], run.stderr
+        expect_refusal(plumb("predict", file, array, "--save", array),
+                       f"--save: {array}: cannot make this folder")
+        write_npy(array, (0, 1, 1, 28, 28), [])
+        expect_refusal(plumb("predict", file, array), f"{array}: expected at least one run")
 
 
 def test_sizes_that_do_not_fit_are_refused():
