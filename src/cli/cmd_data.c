@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data sets: which are known and where they are, getting one, checking one, looking at one.
 #include <inttypes.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -282,12 +284,29 @@ static plb_status draw_sheet(const char *name, const data_options *o, plb_image 
     return status;
 }
 
+// Here, under the last word of the set's name: that of a folder may end in slashes, as completion
+// has it, or be one that only says where it is.
+static plb_status name_sheet(const char *name, const char *split, char path[PATH_MAX]) {
+    char whole[PATH_MAX];
+    size_t length = strlen(name);
+    while (length && name[length - 1] == '/') length--;
+    size_t at = length;
+    while (at && name[at - 1] != '/') at--;
+    const bool dots = length > at && strspn(name + at, ".") >= length - at;
+    if (dots && realpath(name, whole)) {
+        name = whole, length = strlen(whole);
+        at = (size_t)(strrchr(whole, '/') + 1 - whole);
+    }
+    const int cut = snprintf(path, PATH_MAX, "%.*s%s-%s.png", (int)(length - at), name + at,
+                             length == at ? "sheet" : "", split);
+    return cut < PATH_MAX ? PLB_OK : plb_fail(PLB_EINVAL, "%s: the name is too long", name);
+}
+
 static plb_status show_sheet(plb_call *call, const char *name) {
     const data_options *o = call->options;
-    const char *slash = strrchr(name, '/');
-    char path[512];
+    char path[PATH_MAX];
     plb_image sheet;
-    snprintf(path, sizeof path, "%s-%s.png", slash && slash[1] ? slash + 1 : name, split_of(o));
+    PLB_TRY(name_sheet(name, split_of(o), path));
     PLB_TRY(draw_sheet(name, o, &sheet));
     plb_status status = plb_image_write_png(&sheet, o->output ? o->output : path);
     plb_image_free(&sheet);

@@ -346,6 +346,13 @@ def test_flags_of_data_are_those_of_show():
         for words, name in (([], "digits-train.png"), (["--split", "test"], "digits-test.png")):
             found = document("data", "show", "digits", *words, cwd=f.path)
             assert found["sheet"] == name and (f.path / name).exists(), found
+        (f.path / "set/a").mkdir(parents=True)
+        shutil.copy(f.picture, f.path / "set/a")
+        for name in ("./set", "./set/", f"{f.path}/set//", "set/a/../."):  # as completion ends one
+            found = document("data", "show", name, cwd=f.path)
+            assert found["sheet"] == "set-train.png", found
+            (f.path / "set-train.png").unlink()
+            assert os.listdir(f.path / "set") == ["a"]
 
 
 def test_verify_where_the_weights_depend_on_the_size():
