@@ -495,6 +495,18 @@ def test_bad_files_are_in_the_document():
         assert "test/b/4.png" in found["bad"][0]["wrong"] and "4.png" in found["check"], found
 
 
+def test_one_part_taken_for_two_is_checked_once():
+    with tempfile.TemporaryDirectory() as folder:
+        write_set(folder, "a/1", "b/2", "b/3")
+        run = plumb("data", "check", folder)
+        assert run.returncode == 0 and "all 3 files and samples are right" in run.stdout, run
+        pathlib.Path(folder, "b/3.png").write_bytes(b"none")
+        run = plumb("data", "check", folder, "--json")
+        expect_refusal(run, "b/3.png")
+        found = json.loads(run.stdout)
+        assert len(found["bad"]) == 1 and "more bad" not in found["check"], found
+
+
 def test_one_part_taken_for_two_is_warned_of():
     with tempfile.TemporaryDirectory() as folder:
         write_set(folder, "one/a/1", "one/b/2", "two/train/a/1", "two/train/b/2", "two/test/a/3",
