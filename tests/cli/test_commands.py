@@ -271,6 +271,25 @@ def test_a_signal_in_a_kernel_made_at_run_time_spoils_nothing():
         assert (code, out, err) == (0, expected.stdout, ""), (code, err)
 
 
+def test_an_interrupt_ends_the_wait_for_a_pipe():
+    with Folder() as f:
+        pipe = f.path / "pipe"
+        os.mkfifo(pipe)
+        for words in (["predict", "mnist_cnn", "--weights", pipe, f.picture],
+                      ["predict", "mnist_cnn", "--weights", f.weights, pipe],
+                      ["train", "mnist_cnn", "--resume", pipe]):
+            run = subprocess.Popen([PLUMB, *map(str, words)], text=True, stderr=subprocess.PIPE)
+            idle = 0 # a signal before it waits would be noticed after
+            while idle < 30 and run.poll() is None:
+                state = pathlib.Path(f"/proc/{run.pid}/stat").read_text(encoding="utf-8")
+                waits = minds_interrupt(run.pid) and state.rsplit(")", 1)[1].split()[0] == "S"
+                idle = idle + 1 if waits else 0
+                time.sleep(0.01)
+            run.send_signal(signal.SIGINT)
+            _, err = run.communicate(timeout=60)
+            assert run.returncode == 130 and str(pipe) in err, (words, run.returncode, err)
+
+
 def test_profile_of_the_host_alone():
     run = plumb("profile", "--host-only", "--", "true")
     assert run.returncode == 0 and run.stderr == "", run.stderr
