@@ -290,6 +290,14 @@ def test_an_interrupt_ends_the_wait_for_a_pipe():
             assert run.returncode == 130 and str(pipe) in err, (words, run.returncode, err)
 
 
+def test_a_pipe_is_no_cache_of_kernels():
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "plumb").mkdir()
+        os.mkfifo(pathlib.Path(folder) / "plumb/kernels")
+        run = plumb("explain", "mnist_cnn", "--runs", 1, env={"XDG_CACHE_HOME": folder})
+        assert run.returncode == 0, run.stderr
+
+
 def test_profile_of_the_host_alone():
     run = plumb("profile", "--host-only", "--", "true")
     assert run.returncode == 0 and run.stderr == "", run.stderr
