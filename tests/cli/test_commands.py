@@ -82,6 +82,10 @@ def test_init_leaves_nothing_half_written():
             if run.returncode != 3:  # a build without ONNX
                 expect_refusal(run, f"{words[-1]}: {f.path}: expected a file")
         expect_refusal(plumb("init", "mnist_cnn"), "expected --save")
+        expect_refusal(plumb("init", "mnist_cnn", "--save", f.path / "i.onnx"),
+                       "--save: writes safetensors")
+        run = plumb("export-onnx", "mnist_cnn", "-o", f.path / "q.safetensors")
+        expect_refusal(run, "--output: writes ONNX")
         assert sorted(p.name for p in f.path.iterdir()) == ["p.png", "w.safetensors"]
 
 
@@ -438,6 +442,19 @@ def test_predict_tells_of_values_that_are_no_numbers():
         assert found["min"] is None and found["mean"] is None and found["max"] is None, found
         text = plumb("predict", file, array, "--level", "interp").stdout
         assert "min nan, mean nan, max nan" in text, text
+
+
+def test_values_of_an_older_file_are_told_of():
+    with Folder() as f:
+        file = f.path / "m.onnx"
+        words = ["export-onnx", "mnist_cnn", "-o", file]
+        if plumb(*words, "--external").returncode == 3:
+            raise Skip("this build has no ONNX")
+        assert plumb(*words, "--external").stderr == ""
+        values, = f.path.glob("m.onnx*.data")
+        run = plumb(*words)
+        assert run.returncode == 0 and values.exists(), run.stderr
+        assert run.stderr.count("\n") == 1 and f"{values} is of an older file" in run.stderr, run
 
 
 def test_predict_makes_the_folder_of_its_outputs():
