@@ -151,7 +151,8 @@ const plb_command plb_cmd_help = {
 
 static plb_status dispatch(int argc, char **argv, const char **place, int *exit_code) {
     const char *word = argv[1];
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return print_help(NULL, false);
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        return print_help(NULL, argc > 2 && strcmp(argv[2], "--json") == 0);
     if (strcmp(word, "--version") == 0) {
         plb_print("plumb %s\n", PLUMB_VERSION);
         return PLB_OK;
