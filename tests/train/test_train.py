@@ -5,6 +5,7 @@
 With PLB_TEST_FULL=1 also what networks must learn: MNIST in one and in ten epochs, drawn shapes.
 """
 import fcntl
+import gzip
 import json
 import os
 import pathlib
@@ -459,6 +460,20 @@ def test_who_downloads_waits_for_another_who_does():
             assert "digits" not in out, out
         runs[1].communicate()
         assert len(os.listdir(place)) == 4, os.listdir(place)
+
+
+def test_what_is_said_of_a_damaged_gz_names_no_descriptor():
+    with tempfile.TemporaryDirectory() as folder:
+        place = pathlib.Path(folder, "mnist")
+        write_idx(place, 8)
+        plain = place / "train-images-idx3-ubyte"
+        packed = bytearray(gzip.compress(plain.read_bytes()))
+        packed[-8] ^= 1  # of its checksum
+        plain.unlink()
+        pathlib.Path(f"{plain}.gz").write_bytes(packed)
+        run = plumb("data", "check", "mnist", env={"PLUMB_DATA": folder, "PLUMB_TEST_DATA": ""})
+        assert run.returncode == 2 and "<fd:" not in run.stderr, run.stderr
+        assert f"{plain}.gz: gzip: incorrect data check" in run.stderr, run.stderr
 
 
 def write_set(folder, *names):
