@@ -33,6 +33,10 @@ static plb_status place_of(const plb_known_dataset *set, plb_arena *arena, const
     return status;
 }
 
+static const char *lacks_of(const plb_known_dataset *set, const char *place) {
+    return place && !set->drawn ? plb_dataset_lacks(set->name, place) : NULL;
+}
+
 static void json_set(plb_json *json, const plb_known_dataset *set, const char *place) {
     plb_json_begin_object(json, NULL);
     plb_json_string(json, "name", set->name);
@@ -40,13 +44,18 @@ static void json_set(plb_json *json, const plb_known_dataset *set, const char *p
     plb_json_bool(json, "drawn", set->drawn);
     plb_json_bool(json, "downloadable", set->downloadable);
     plb_json_string(json, "folder", set->drawn ? NULL : place);
+    plb_json_string(json, "lacks", lacks_of(set, place));
     plb_json_string(json, "page", set->page);
     plb_json_end(json);
 }
 
 static void print_set(const plb_known_dataset *set, const char *place) {
+    const char *lacks = lacks_of(set, place), *get = set->downloadable ? set->name : NULL;
     plb_print("%-14s  %-46s  ", set->name, set->summary);
-    if (place)
+    if (lacks)
+        plb_print("%s lacks %s%s%s\n", place, lacks, get ? "; plumb data get " : "",
+                  get ? get : "");
+    else if (place)
         plb_print("%s\n", place);
     else if (set->downloadable)
         plb_print("missing; plumb data get %s\n", set->name);

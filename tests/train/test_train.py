@@ -462,6 +462,24 @@ def test_who_downloads_waits_for_another_who_does():
         assert len(os.listdir(place)) == 4, os.listdir(place)
 
 
+def test_a_set_that_lacks_a_file_is_told_of():
+    with tempfile.TemporaryDirectory() as folder:
+        env = {"PLUMB_DATA": folder, "PLUMB_TEST_DATA": ""}
+        name = "t10k-labels-idx1-ubyte"
+
+        def listed():
+            text = plumb("data", env=env).stdout
+            found = json.loads(plumb("data", "--json", env=env).stdout)["data_sets"]
+            return text, next(row for row in found if row["name"] == "mnist")
+        write_idx(pathlib.Path(folder, "mnist"), 8)
+        text, row = listed()
+        assert row["lacks"] is None and row["folder"] and "lacks" not in text, (row, text)
+        pathlib.Path(folder, "mnist", name).unlink()
+        text, row = listed()
+        assert row["lacks"] == name, row
+        assert f"{folder}/mnist lacks {name}; plumb data get mnist\n" in text, text
+
+
 def test_what_is_said_of_a_damaged_gz_names_no_descriptor():
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder, "mnist")
