@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,30 @@ bool plb_file_exists(const char *path) {
 bool plb_folder_exists(const char *path) {
     struct stat info;
     return !stat(path, &info) && S_ISDIR(info.st_mode);
+}
+
+// Whether a file that is not there yet would be the same: its name, in the same folder.
+static bool same_place(const char *a, const char *b) {
+    const char *const paths[2] = {a, b};
+    const char *names[2];
+    struct stat info[2];
+    for (int i = 0; i < 2; i++) {
+        char folder[PATH_MAX];
+        const char *slash = strrchr(paths[i], '/');
+        const int length = slash ? (int)(slash + 1 - paths[i]) : 0;
+        names[i] = paths[i] + length;
+        if (snprintf(folder, sizeof folder, "%.*s.", length, paths[i]) >= PATH_MAX) return false;
+        if (stat(folder, &info[i])) return false;
+    }
+    return strcmp(names[0], names[1]) == 0 && info[0].st_dev == info[1].st_dev &&
+           info[0].st_ino == info[1].st_ino;
+}
+
+bool plb_same_file(const char *a, const char *b) {
+    struct stat first, second;
+    const bool one = !stat(a, &first), other = !stat(b, &second);
+    if (one && other) return first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+    return !one && !other && same_place(a, b);
 }
 
 static plb_status make_one(const char *path) {

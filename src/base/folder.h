@@ -12,6 +12,9 @@
 PLB_API bool plb_file_exists(const char *path);   // a regular file, or a link to one
 PLB_API bool plb_folder_exists(const char *path); // a folder, or a link to one
 
+// Whether two paths lead to one file, which need not be there yet; by links too.
+PLB_API bool plb_same_file(const char *a, const char *b);
+
 // Makes the folder and those above it; fine if it is there already.
 PLB_API PLB_MUST_USE plb_status plb_folder_make(const char *path);
 

@@ -98,6 +98,10 @@ PLB_MUST_USE plb_status plb_cli_close_output(void);
 // Whether what was lost went into a pipe whose reader had left.
 bool plb_cli_reader_left(void);
 
+// Has `handler` called at a signal, on a stack of its own and with these flags of sigaction; unless
+// it is ignored, as shells have Ctrl-C for jobs in the background: then it stays so. For the main
+// thread, to which signals of the process come first.
+void plb_cli_handle(int signal_number, void (*handler)(int), int flags);
 // From now on the first Ctrl-C only sets a flag; a second one kills. Unless it is ignored: then it
 // stays so.
 void plb_cli_catch_interrupt(void);

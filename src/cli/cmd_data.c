@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data sets: which are known and where they are, getting one, checking one, looking at one.
 #include <inttypes.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -31,6 +33,10 @@ static plb_status place_of(const plb_known_dataset *set, plb_arena *arena, const
     return status;
 }
 
+static const char *lacks_of(const plb_known_dataset *set, const char *place) {
+    return place && !set->drawn ? plb_dataset_lacks(set->name, place) : NULL;
+}
+
 static void json_set(plb_json *json, const plb_known_dataset *set, const char *place) {
     plb_json_begin_object(json, NULL);
     plb_json_string(json, "name", set->name);
@@ -38,13 +44,18 @@ static void json_set(plb_json *json, const plb_known_dataset *set, const char *p
     plb_json_bool(json, "drawn", set->drawn);
     plb_json_bool(json, "downloadable", set->downloadable);
     plb_json_string(json, "folder", set->drawn ? NULL : place);
+    plb_json_string(json, "lacks", lacks_of(set, place));
     plb_json_string(json, "page", set->page);
     plb_json_end(json);
 }
 
 static void print_set(const plb_known_dataset *set, const char *place) {
+    const char *lacks = lacks_of(set, place), *get = set->downloadable ? set->name : NULL;
     plb_print("%-14s  %-46s  ", set->name, set->summary);
-    if (place)
+    if (lacks)
+        plb_print("%s lacks %s%s%s\n", place, lacks, get ? "; plumb data get " : "",
+                  get ? get : "");
+    else if (place)
         plb_print("%s\n", place);
     else if (set->downloadable)
         plb_print("missing; plumb data get %s\n", set->name);
@@ -282,12 +293,29 @@ static plb_status draw_sheet(const char *name, const data_options *o, plb_image 
     return status;
 }
 
+// Here, under the last word of the set's name: that of a folder may end in slashes, as completion
+// has it, or be one that only says where it is.
+static plb_status name_sheet(const char *name, const char *split, char path[PATH_MAX]) {
+    char whole[PATH_MAX];
+    size_t length = strlen(name);
+    while (length && name[length - 1] == '/') length--;
+    size_t at = length;
+    while (at && name[at - 1] != '/') at--;
+    const bool dots = length > at && strspn(name + at, ".") >= length - at;
+    if (dots && realpath(name, whole)) {
+        name = whole, length = strlen(whole);
+        at = (size_t)(strrchr(whole, '/') + 1 - whole);
+    }
+    const int cut = snprintf(path, PATH_MAX, "%.*s%s-%s.png", (int)(length - at), name + at,
+                             length == at ? "sheet" : "", split);
+    return cut < PATH_MAX ? PLB_OK : plb_fail(PLB_EINVAL, "%s: the name is too long", name);
+}
+
 static plb_status show_sheet(plb_call *call, const char *name) {
     const data_options *o = call->options;
-    const char *slash = strrchr(name, '/');
-    char path[512];
+    char path[PATH_MAX];
     plb_image sheet;
-    snprintf(path, sizeof path, "%s-%s.png", slash && slash[1] ? slash + 1 : name, split_of(o));
+    PLB_TRY(name_sheet(name, split_of(o), path));
     PLB_TRY(draw_sheet(name, o, &sheet));
     plb_status status = plb_image_write_png(&sheet, o->output ? o->output : path);
     plb_image_free(&sheet);

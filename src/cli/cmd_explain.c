@@ -180,7 +180,8 @@ static plb_status tell_document(const plb_explained *e, const explain_flags *f, 
         PLB_TRY_OUT(plb_document_terminal(d, &terminal, &text));
         plb_print_text(&text);
     }
-    if (f->out) PLB_TRY_OUT(plb_document_write(d, format, NULL, f->out, written, NULL));
+    const char *part = format == PLB_FORMAT_CSV ? "ops" : NULL; // which holds but one table
+    if (f->out) PLB_TRY_OUT(plb_document_write(d, format, part, f->out, written, NULL));
     status = PLB_OK;
 out:
     plb_strbuf_free(&text);

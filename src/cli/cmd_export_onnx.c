@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes a model as an ONNX file.
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/core/status.h"
+#include "base/folder.h"
 #include "cli/cli.h"
 #include "cli/onnx_model.h"
 #include "cli/units.h"
@@ -57,6 +59,24 @@ static plb_status build(const char *name, const export_flags *f, plb_onnx_model 
     return plb_cli_is_onnx(name) ? plb_cli_onnx_load(name, f->dim, m) : build_zoo(name, f, m);
 }
 
+static bool is_safetensors(const char *path) {
+    static const char ending[] = ".safetensors";
+    const size_t length = strlen(path), most = sizeof ending - 1;
+    return length > most && strcmp(path + length - most, ending) == 0;
+}
+
+// Values of a file that was there before stay, for a copy of it may need them.
+static void tell_of_old_values(const char *path) {
+    enum { NAMES = 9 }; // as external values are named
+    for (int i = 1; i <= NAMES; i++) {
+        char data[PATH_MAX], number[8] = "";
+        if (i > 1) snprintf(number, sizeof number, ".%d", i);
+        const int length = snprintf(data, sizeof data, "%s%s.data", path, number);
+        if (length < PATH_MAX && plb_file_exists(data))
+            plb_note("%s is of an older file: %s has its values in itself", data, path);
+    }
+}
+
 static plb_status tell(const char *model, const char *path, uint64_t digest,
                        const plb_onnx_written *w, bool as_json) {
     char hash[24];
@@ -89,6 +109,11 @@ static plb_status run_export_onnx(plb_call *call) {
     uint64_t digest = 0;
     PLB_TRY(check(name, f));
     if (!f->output) return plb_fail(PLB_EINVAL, "expected --output F.onnx");
+    if (is_safetensors(f->output))
+        return plb_fail(PLB_EINVAL,
+                        "--output: writes ONNX, found %s; `plumb init MODEL --save F` writes "
+                        "safetensors",
+                        f->output);
     PLB_TRY(plb_cli_check_writable("output", f->output));
     plb_cli_stop_engine();
     plb_status status = build(name, f, &m);
@@ -96,6 +121,7 @@ static plb_status run_export_onnx(plb_call *call) {
     if (!status) status = plb_onnx_digest(m.graph, &digest);
     if (!status) status = plb_cli_go_on();
     if (!status) status = plb_onnx_write(m.graph, f->output, f->external, &written);
+    if (!status && !written.external) tell_of_old_values(f->output);
     if (!status) status = tell(name, f->output, digest, &written, call->json);
     plb_cli_onnx_free(&m);
     return status;

@@ -5,6 +5,7 @@
 
 #include "base/core/status.h"
 #include "cli/cli.h"
+#include "cli/onnx_model.h"
 #include "plumb/weights.h"
 #include "plumb/zoo.h"
 
@@ -67,6 +68,11 @@ static plb_status report(const plb_call *call, const plb_model *model) {
 static plb_status run_init(plb_call *call) {
     const init_flags *f = call->options;
     if (!f->save) return plb_fail(PLB_EINVAL, "expected --save F.safetensors");
+    if (plb_cli_is_onnx(f->save))
+        return plb_fail(PLB_EINVAL,
+                        "--save: writes safetensors, found %s; `plumb export-onnx %s -o F.onnx` "
+                        "writes ONNX",
+                        f->save, call->operands[0]);
     PLB_TRY(plb_cli_check_writable("save", f->save));
     plb_model *model = plb_model_new();
     if (!model) return plb_fail(PLB_ENOMEM, "out of memory for a model");

@@ -58,7 +58,7 @@ static const plb_flag flags[] = {
     {FLAG("dim", STRING, dim), .value = "NAME=N,...",
      .help = "of an ONNX file: numbers for extents that it names; default 1"},
     {FLAG("save", FILE, save), .value = "DIR",
-     .help = "of an ONNX file: where to write outputs, as 0.npy, 1.npy, ..."},
+     .help = "of an ONNX file: folder for its outputs, 0.npy, 1.npy, ..."},
 };
 
 enum { USUAL_TOP = 5, USUAL_BATCH = 8 };
@@ -311,6 +311,8 @@ static plb_status predict_onnx(const plb_call *call) {
     const predict_flags *f = call->options;
     if (f->save) { // not once all has run
         char first[PATH_MAX];
+        const plb_status made = plb_folder_make(f->save);
+        if (made) return plb_fail_context(made, "--save");
         snprintf(first, sizeof first, "%s/0.npy", f->save);
         PLB_TRY(plb_cli_check_writable("save", first));
     }

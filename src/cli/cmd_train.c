@@ -11,6 +11,7 @@
 
 #include "base/core/alloc.h"
 #include "base/core/status.h"
+#include "base/folder.h"
 #include "base/machine.h"
 #include "base/memory_use.h"
 #include "cli/cli.h"
@@ -190,6 +191,16 @@ static bool on_device(const plb_train_options *o) {
     return o->device && strcmp(o->device, "cpu") != 0;
 }
 
+// A checkpoint that the weights alone replaced is none.
+static plb_status check_save(const train_flags *f) {
+    if (!f->save) return PLB_OK;
+    const char *flag = f->checkpoint && plb_same_file(f->save, f->checkpoint) ? "checkpoint"
+                       : f->resume && plb_same_file(f->save, f->resume)       ? "resume"
+                                                                              : NULL;
+    if (!flag) return PLB_OK;
+    return plb_fail(PLB_EINVAL, "--save: expected another file than --%s, found %s", flag, f->save);
+}
+
 static plb_status set_options(session *s, const char *model) {
     const train_flags *f = s->flags;
     plb_train_options *o = &s->options;
@@ -222,9 +233,7 @@ static plb_status set_options(session *s, const char *model) {
     o->loader_threads = spare < 1 ? 1 : spare < MOST_LOADERS ? spare : MOST_LOADERS;
     PLB_TRY(plb_cli_check_writable("save", f->save));
     PLB_TRY(plb_cli_check_writable("checkpoint", f->checkpoint));
-    if (f->save && f->checkpoint && strcmp(f->save, f->checkpoint) == 0)
-        return plb_fail(PLB_EINVAL, "--save: expected another file than --checkpoint, found %s",
-                        f->save); // which the weights alone would replace
+    PLB_TRY(check_save(f));
     return s->resume ? plb_checkpoint_check(s->resume, o) : PLB_OK;
 }
 
@@ -410,19 +419,34 @@ static plb_status save_onnx(const session *s) {
     return plb_fail(status, "%s; the weights are in %s", why, path);
 }
 
+static plb_status save(const session *s) {
+    const char *path = s->flags->save;
+    if (!path) return PLB_OK;
+    return plb_cli_is_onnx(path) ? save_onnx(s) : plb_weights_write(path, s->model);
+}
+
+static plb_status fail_interrupted(const session *s) {
+    const char *path = s->flags->checkpoint;
+    const bool missing = s->result.unwritten != PLB_OK;
+    return plb_fail(PLB_ECANCELLED, "interrupted after %lld steps%s%s", (long long)s->result.steps,
+                    missing ? "; no checkpoint of them: "
+                    : path  ? "; go on with --resume "
+                            : "",
+                    missing ? s->result.why
+                    : path  ? path
+                            : "");
+}
+
+// What a full disk left unwritten is told of once all else is kept.
 static plb_status finish(session *s) {
-    const train_flags *f = s->flags;
     if (s->json)
         PLB_TRY(plb_train_print_json(&s->report));
     else
         plb_train_print_end(&s->report);
-    if (s->result.stopped) {
-        return plb_fail(PLB_ECANCELLED, "interrupted after %lld steps%s%s",
-                        (long long)s->result.steps, f->checkpoint ? "; go on with --resume " : "",
-                        f->checkpoint ? f->checkpoint : "");
-    }
-    if (f->save && plb_cli_is_onnx(f->save)) return save_onnx(s);
-    return f->save ? plb_weights_write(f->save, s->model) : PLB_OK;
+    if (s->result.stopped) return fail_interrupted(s);
+    PLB_TRY(save(s));
+    if (!s->result.unwritten) return PLB_OK;
+    return plb_fail(s->result.unwritten, "--checkpoint: %s", s->result.why);
 }
 
 static plb_status run_train(plb_call *call) {

@@ -163,7 +163,8 @@ const plb_command plb_cmd_help = {
 
 static plb_status dispatch(int argc, char **argv, const char **place, int *exit_code) {
     const char *word = argv[1];
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return print_help(NULL, false);
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        return print_help(NULL, argc > 2 && strcmp(argv[2], "--json") == 0);
     if (strcmp(word, "--version") == 0) {
         plb_print("plumb %s\n", PLUMB_VERSION);
         return PLB_OK;
@@ -185,10 +186,7 @@ static void pass_over(int signal_number) {
 // A reader that left is seen as EPIPE, after files were closed. Not by ignoring the signal, which
 // programs that we start would inherit.
 static void expect_readers_to_leave(void) {
-    const struct sigaction action = {.sa_handler = pass_over, .sa_flags = SA_RESTART};
-    struct sigaction before;
-    if (sigaction(SIGPIPE, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-        sigaction(SIGPIPE, &action, NULL);
+    plb_cli_handle(SIGPIPE, pass_over, SA_RESTART);
 }
 
 int plb_cli_main(int argc, char **argv) {

@@ -33,6 +33,8 @@ static plb_status check_array(arrays *a, int i, const char *path, const plb_tens
         for (int k = 0; k < one.rank; k++) one.dim[k] = found->shape.dim[k + 1];
     }
     if (plb_shape_equal(&one, &want->shape)) {
+        if (runs && found->shape.dim[0] == 0)
+            return plb_fail(PLB_EINVAL, "%s: expected at least one run, found none", path);
         int64_t count = runs ? found->shape.dim[0] : 0;
         if (i == 0) a->runs = count;
         if (a->runs == count) return PLB_OK;

@@ -118,19 +118,29 @@ static void on_interrupt(int signal_number) {
     interrupted = 1;
 }
 
-// Whoever started us may have it ignored, as shells do with Ctrl-C for jobs in the background.
-static void catch_unless_ignored(int signal_number) {
-    // SA_RESETHAND: the second Ctrl-C finds the default action and kills. No SA_RESTART: a read
-    // that waits for data returns, and its loop asks.
-    const struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+// Code that oneDNN makes at run time keeps other things than a stack in the stack pointer, so that
+// a handler that began there would write over the heap. Sanitizers bring such a stack themselves.
+static void give_handlers_a_stack(void) {
+    enum { STACK_BYTES = 1 << 16 }; // the registers of a wide processor alone take 12 KiB
+    static _Alignas(64) char stack[STACK_BYTES];
+    const stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};
+    stack_t before;
+    if (sigaltstack(NULL, &before) == 0 && before.ss_flags & SS_DISABLE) sigaltstack(&own, NULL);
+}
+
+void plb_cli_handle(int signal_number, void (*handler)(int), int flags) {
+    const struct sigaction action = {.sa_handler = handler, .sa_flags = flags | SA_ONSTACK};
     struct sigaction before;
+    give_handlers_a_stack();
     if (sigaction(signal_number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
         sigaction(signal_number, &action, NULL);
 }
 
 void plb_cli_catch_interrupt(void) {
-    catch_unless_ignored(SIGINT);
-    catch_unless_ignored(SIGTERM); // what timeout(1) and job schedulers send
+    // SA_RESETHAND: the second Ctrl-C finds the default action and kills. No SA_RESTART: a read
+    // that waits for data returns, and its loop asks.
+    plb_cli_handle(SIGINT, on_interrupt, (int)SA_RESETHAND);
+    plb_cli_handle(SIGTERM, on_interrupt, (int)SA_RESETHAND); // of timeout(1) and job schedulers
 }
 
 bool plb_cli_interrupted(void) {

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -20,6 +21,8 @@ static plb_status digest_stream(EVP_MD_CTX *context, gzFile file, const char *pa
     int code = Z_OK;
     const char *text = gzerror(file, &code);
     if (code == Z_ERRNO) return plb_fail_errno("%s: cannot read", path);
+    // "<fd:4>: incorrect data check": its name of a file that was handed over open.
+    if (strncmp(text, "<fd:", 4) == 0 && strstr(text, ": ")) text = strstr(text, ": ") + 2;
     if (got < 0 || code != Z_OK) return plb_fail(PLB_EINVAL, "%s: gzip: %s", path, text);
     return PLB_OK;
 }

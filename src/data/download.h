@@ -24,7 +24,8 @@ typedef struct plb_download {
 // Gets the file, replacing what is under its path. On failure with all mirrors the text is that of
 // the last one. PLB_EIO: unreachable, refused, cut off (the part is kept for the next attempt).
 // PLB_EINVAL: wrong checksum everywhere. PLB_ECANCELLED, PLB_EFULL; PLB_EMISSING in a build
-// without libcurl. Not for several threads or processes at once with the same path.
+// without libcurl. Not for several threads or processes at once with the same path:
+// plb_dataset_download sees to that.
 PLB_API PLB_MUST_USE plb_status plb_download_file(const plb_download *download);
 
 #endif

@@ -23,6 +23,15 @@ plb_status plb_dataset_locate(const char *name, const char *root, plb_arena *are
     return plb_known_locate(set, root, arena, out);
 }
 
+const char *plb_dataset_lacks(const char *name, const char *folder) {
+    const plb_known_set *set;
+    char path[PATH_MAX];
+    if (plb_known_find(name, &set)) return NULL;
+    for (int i = 0; i < PLB_KNOWN_FILES && set->files[i].name; i++)
+        if (!plb_known_file(folder, set->files[i].name, path)) return set->files[i].name;
+    return NULL;
+}
+
 static plb_status open_idx(const plb_known_set *set, const char *folder, plb_data_split split,
                            plb_dataset **out) {
     const plb_published_file *file = &set->files[split == PLB_TEST ? 2 : 0];

@@ -40,6 +40,9 @@ PLB_API PLB_MUST_USE plb_status plb_dataset_open(const char *name, plb_data_spli
 PLB_API PLB_MUST_USE plb_status plb_dataset_locate(const char *name, const char *root,
                                                    plb_arena *arena, const char **out);
 
+// The first file that the folder of a set lacks; NULL: it has all, or it is not known which.
+PLB_API const char *plb_dataset_lacks(const char *name, const char *folder);
+
 // The folder that downloads go to (the first of the places above), in `arena`.
 PLB_API PLB_MUST_USE plb_status plb_data_root(plb_arena *arena, const char **out);
 

@@ -2,6 +2,7 @@
 #include "train/loop.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/core/alloc.h"
@@ -30,6 +31,8 @@ typedef struct run {
     double baseline;
     int lr; // index of the variable
     bool stopped, warned;
+    plb_status unwritten; // why the last checkpoint was not
+    char why[1024];
 } run;
 
 // ---------------------------------------------------------------------------- setting up
@@ -145,6 +148,23 @@ static void compare_choices(const run *r, const char *began) {
     }
 }
 
+// Options that ask for less than is done would leave a run of which nothing is true.
+static plb_status check_rest(const run *r) {
+    const plb_train_progress *p = &r->progress;
+    const plb_train_options *o = r->options;
+    const int64_t epochs = p->epoch + (p->number > 0); // begun
+    if (epochs > o->epochs)
+        return plb_fail(PLB_EINVAL,
+                        "checkpoint: the run is at epoch %lld already: expected at least as many "
+                        "epochs, found %lld",
+                        (long long)epochs, (long long)o->epochs);
+    if (!o->max_steps || p->step <= o->max_steps) return PLB_OK;
+    return plb_fail(PLB_EINVAL,
+                    "checkpoint: the run has done %lld steps already: expected at least as many, "
+                    "found %lld",
+                    (long long)p->step, (long long)o->max_steps);
+}
+
 static plb_status take_up(run *r, const plb_checkpoint *resume) {
     PLB_TRY(plb_checkpoint_load(resume, r->model));
     PLB_TRY(plb_checkpoint_progress(resume, &r->progress));
@@ -156,6 +176,7 @@ static plb_status take_up(run *r, const plb_checkpoint *resume) {
                         (long long)p->step, (long long)p->number, (long long)p->epoch,
                         (long long)r->train.batches);
     }
+    PLB_TRY(check_rest(r));
     return plb_loader_seek(r->train.loader, p->epoch, p->number);
 }
 
@@ -198,7 +219,6 @@ static void tell(const run *r, const plb_metrics *m, int64_t total, bool evaluat
 }
 
 static plb_status write_checkpoint(const run *r) {
-    if (!r->options->checkpoint) return PLB_OK;
     const plb_plan *plans[PLANS];
     plb_strbuf choices = {0};
     list_plans(r, plans);
@@ -212,6 +232,19 @@ static plb_status write_checkpoint(const run *r) {
                                                    &r->progress, choices.text);
     plb_strbuf_free(&choices);
     return status;
+}
+
+// A disk that is full ends no training: there may be room for the next one, and the weights are
+// there to be saved elsewhere.
+static void keep_checkpoint(run *r, bool last) {
+    if (!r->options->checkpoint) return;
+    const bool told = r->unwritten != PLB_OK || last;
+    r->unwritten = write_checkpoint(r);
+    if (!r->unwritten) return;
+    snprintf(r->why, sizeof r->why, "%s", plb_error_text());
+    if (told) return;
+    plb_log_line(PLB_LOG_WARN, "step %lld: no checkpoint, training goes on: %s",
+                 (long long)r->progress.step, r->why);
 }
 
 static void take_result(run *r, const plb_phase_result *result, int64_t step) {
@@ -249,7 +282,8 @@ static plb_status train_batch(run *r) {
     int64_t every = r->options->checkpoint_every;
     if (!every || p->step % every != 0) return PLB_OK;
     PLB_TRY(finish_training(r));
-    return write_checkpoint(r);
+    keep_checkpoint(r, false);
+    return PLB_OK;
 }
 
 static bool steps_left(const run *r) {
@@ -311,7 +345,7 @@ static plb_status end_epoch(run *r, plb_train_epoch *out_part) {
         PLB_TRY(plb_train_progress_push(p, &epoch));
         p->epoch++, p->number = 0, p->train_ns = p->wait_ns = 0;
         p->metrics = (plb_metrics){0};
-        if (!r->options->checkpoint_every) PLB_TRY(write_checkpoint(r));
+        if (!r->options->checkpoint_every) keep_checkpoint(r, false);
     } else {
         *out_part = epoch;
     }
@@ -331,7 +365,8 @@ static plb_status train(run *r, plb_train_epoch *out_part) {
         PLB_TRY(end_epoch(r, out_part));
         if (p->number) break; // a limit of steps cut the epoch short
     }
-    return write_checkpoint(r);
+    keep_checkpoint(r, true);
+    return PLB_OK;
 }
 
 // ---------------------------------------------------------------------------- results
@@ -351,6 +386,9 @@ static plb_status describe_run(const run *r, const plb_train_epoch *part, plb_tr
     list_plans(r, plans);
     out->steps = r->progress.step;
     out->stopped = r->stopped;
+    out->unwritten = r->unwritten;
+    out->why = plb_arena_strdup(out->arena, r->why);
+    if (!out->why) return plb_fail(PLB_ENOMEM, "out of memory for results");
     for (int i = 0; i < plb_model_variable_count(r->model); i++) {
         const plb_variable_info info = plb_model_variable_info(r->model, i);
         bool trained = info.role == PLB_ROLE_PARAMETER;

@@ -50,6 +50,8 @@ typedef struct plb_train_result {
     int n_epochs;
     int64_t steps;           // done in all, those of before a resumption too
     bool stopped;            // by the callback
+    plb_status unwritten;    // why the last checkpoint could not be written; PLB_OK: it could
+    const char *why;         // the text of that
     int64_t parameters;      // trained elements
     plb_plan_bytes planned;  // of all programs together, variables counted once
     const plb_train_op *ops; // longest time first; none at level replay
@@ -58,8 +60,10 @@ typedef struct plb_train_result {
 } plb_train_result;
 
 // Trains `model`, which is new or freshly built by nobody else. `resume` may be NULL. Errors: those
-// of plans, data and checkpoints; PLB_EINVAL for options that fit nothing. A NaN loss is warned of,
-// once. `out` is yours to free; the model holds the weights.
+// of plans, data and the checkpoint resumed; PLB_EINVAL for options that fit nothing, as fewer
+// steps or epochs than were done before. A NaN loss is warned of, once, and so is a checkpoint that
+// cannot be written: the next one is tried, and the result tells of the last. `out` is yours to
+// free; the model holds the weights.
 PLB_API PLB_MUST_USE plb_status plb_train_run(plb_model *model, const plb_train_task *task,
                                               const plb_train_options *options,
                                               const plb_checkpoint *resume,

@@ -57,6 +57,7 @@ def test_what_explains_the_program_knows_json():
         return json.loads(run.stdout)
 
     found = document("help")
+    assert document("--help") == document("-h") == found
     assert found["document"] == "help" and [c["name"] for c in found["commands"]] == commands()
     for command in found["commands"][:3] + found["commands"][-1:]:
         one = document(command["name"], "--help")

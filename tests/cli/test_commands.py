@@ -83,6 +83,10 @@ def test_init_leaves_nothing_half_written():
             if run.returncode != 3:  # a build without ONNX
                 expect_refusal(run, f"{words[-1]}: {f.path}: expected a file")
         expect_refusal(plumb("init", "mnist_cnn"), "expected --save")
+        expect_refusal(plumb("init", "mnist_cnn", "--save", f.path / "i.onnx"),
+                       "--save: writes safetensors")
+        run = plumb("export-onnx", "mnist_cnn", "-o", f.path / "q.safetensors")
+        expect_refusal(run, "--output: writes ONNX")
         assert sorted(p.name for p in f.path.iterdir()) == ["p.png", "w.safetensors"]
 
 
@@ -244,6 +248,61 @@ def test_one_interrupt_ends_what_takes_long():
                 assert [f for f in os.listdir(folder) if f != "c"] == [], os.listdir(folder)
 
 
+def pelted(words, signal_number, pause_s=0.001):
+    """The run of plumb to which a signal that it takes comes all the time."""
+    run = subprocess.Popen([PLUMB, *map(str, words)], text=True, stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE)
+    while not minds_interrupt(run.pid):
+        time.sleep(0.002)
+    while run.poll() is None:
+        run.send_signal(signal_number)
+        time.sleep(pause_s)
+    return run.returncode, *run.communicate()
+
+
+def test_a_signal_in_a_kernel_made_at_run_time_spoils_nothing():
+    """oneDNN's convolutions of level interp use the stack pointer for something else."""
+    with Folder() as f:
+        weights = f.path / "r18"
+        assert plumb("init", "resnet18", "--save", weights).returncode == 0
+        pictures = [f.path / f"{k}.png" for k in range(8)]
+        for k, picture in enumerate(pictures):
+            write_png(picture, [[(k * x + y * y) % 256 for x in range(256)] for y in range(256)])
+        words = ["predict", "resnet18", *pictures, "--weights", weights, "--threads", 1, "--level",
+                 "interp"]
+        expected = plumb(*words)
+        assert expected.returncode == 0, expected.stderr
+        code, out, err = pelted(words, signal.SIGPIPE)  # its handler does nothing
+        assert (code, out, err) == (0, expected.stdout, ""), (code, err)
+
+
+def test_an_interrupt_ends_the_wait_for_a_pipe():
+    with Folder() as f:
+        pipe = f.path / "pipe"
+        os.mkfifo(pipe)
+        for words in (["predict", "mnist_cnn", "--weights", pipe, f.picture],
+                      ["predict", "mnist_cnn", "--weights", f.weights, pipe],
+                      ["train", "mnist_cnn", "--resume", pipe]):
+            run = subprocess.Popen([PLUMB, *map(str, words)], text=True, stderr=subprocess.PIPE)
+            idle = 0 # a signal before it waits would be noticed after
+            while idle < 30 and run.poll() is None:
+                state = pathlib.Path(f"/proc/{run.pid}/stat").read_text(encoding="utf-8")
+                waits = minds_interrupt(run.pid) and state.rsplit(")", 1)[1].split()[0] == "S"
+                idle = idle + 1 if waits else 0
+                time.sleep(0.01)
+            run.send_signal(signal.SIGINT)
+            _, err = run.communicate(timeout=60)
+            assert run.returncode == 130 and str(pipe) in err, (words, run.returncode, err)
+
+
+def test_a_pipe_is_no_cache_of_kernels():
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "plumb").mkdir()
+        os.mkfifo(pathlib.Path(folder) / "plumb/kernels")
+        run = plumb("explain", "mnist_cnn", "--runs", 1, env={"XDG_CACHE_HOME": folder})
+        assert run.returncode == 0, run.stderr
+
+
 def test_profile_of_the_host_alone():
     run = plumb("profile", "--host-only", "--", "true")
     assert run.returncode == 0 and run.stderr == "", run.stderr
@@ -302,7 +361,7 @@ def test_flags_that_would_do_nothing_are_refused():
         for run in (f.predict(None, None, *words), plumb("explain", "mnist_cnn", *words),
                     plumb("train", "mnist_cnn", "--data", "digits", "--limit", 64, *words)):
             expect_refusal(run, "the CPU multiplies in f32")
-        expect_refusal(plumb("predict", file, array, "--save", f.path / "none"), "--save: ")
+        expect_refusal(plumb("predict", file, array, "--save", f.picture), "--save: ")
         expect_refusal(f.predict(None, None, "--dim", "n=1"), "--dim is for ONNX files")
         expect_refusal(plumb("models", file, "--dim", "btach=2"), "no input has an extent")
 
@@ -319,6 +378,13 @@ def test_flags_of_data_are_those_of_show():
         for words, name in (([], "digits-train.png"), (["--split", "test"], "digits-test.png")):
             found = document("data", "show", "digits", *words, cwd=f.path)
             assert found["sheet"] == name and (f.path / name).exists(), found
+        (f.path / "set/a").mkdir(parents=True)
+        shutil.copy(f.picture, f.path / "set/a")
+        for name in ("./set", "./set/", f"{f.path}/set//", "set/a/../."):  # as completion ends one
+            found = document("data", "show", name, cwd=f.path)
+            assert found["sheet"] == "set-train.png", found
+            (f.path / "set-train.png").unlink()
+            assert os.listdir(f.path / "set") == ["a"]
 
 
 def test_verify_where_the_weights_depend_on_the_size():
@@ -388,6 +454,33 @@ def test_predict_tells_of_values_that_are_no_numbers():
         assert found["min"] is None and found["mean"] is None and found["max"] is None, found
         text = plumb("predict", file, array, "--level", "interp").stdout
         assert "min nan, mean nan, max nan" in text, text
+
+
+def test_values_of_an_older_file_are_told_of():
+    with Folder() as f:
+        file = f.path / "m.onnx"
+        words = ["export-onnx", "mnist_cnn", "-o", file]
+        if plumb(*words, "--external").returncode == 3:
+            raise Skip("this build has no ONNX")
+        assert plumb(*words, "--external").stderr == ""
+        values, = f.path.glob("m.onnx*.data")
+        run = plumb(*words)
+        assert run.returncode == 0 and values.exists(), run.stderr
+        assert run.stderr.count("\n") == 1 and f"{values} is of an older file" in run.stderr, run
+
+
+def test_predict_makes_the_folder_of_its_outputs():
+    with Folder() as f:
+        file, array, out = f.path / "m.onnx", f.path / "x.npy", f.path / "new/out"
+        if plumb("export-onnx", "mnist_cnn", "--batch", 1, "-o", file).returncode == 3:
+            raise Skip("this build has no ONNX")
+        write_npy(array, (1, 1, 28, 28), [0.5] * 784)
+        run = plumb("predict", file, array, "--save", f"{out}/")
+        assert run.returncode == 0 and os.listdir(out) == ["0.npy"], run.stderr
+        expect_refusal(plumb("predict", file, array, "--save", array),
+                       f"--save: {array}: cannot make this folder")
+        write_npy(array, (0, 1, 1, 28, 28), [])
+        expect_refusal(plumb("predict", file, array), f"{array}: expected at least one run")
 
 
 def test_sizes_that_do_not_fit_are_refused():

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """explain as a user meets it: what it says of ops and memory, and how it ends."""
+import csv
 import os
 import pathlib
 import signal
@@ -119,6 +120,16 @@ def test_explain_writes_beside_json():
     many = ("explain", "mnist_cnn", "--runs", 100000)
     expect_refusal(plumb(*many, "-o", "page.film"), "format film: expected html")
     expect_refusal(plumb(*many, "--plot", "--json"), "--plot prints no JSON")
+
+
+def test_a_table_of_explain_is_that_of_the_ops():
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "x.csv"
+        found = document("explain", "mnist_cnn", "--batch", 1, "--runs", 1, "-o", path)
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert [row["scope"] for row in rows] == [op["scope"] for op in found["ops"]], rows
+        assert any(row["op"].startswith("conv") for row in rows), rows
 
 
 def test_explain_stops_when_told():

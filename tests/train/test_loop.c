@@ -203,10 +203,10 @@ static void a_limit_of_steps_cuts_an_epoch(void) {
     plb_train_result_free(&r);
 }
 
-static int warnings;
+static int warnings; // with the words that a test gives as context
 static void count_warnings(void *context, plb_log_level level, const char *line) {
     (void)context;
-    warnings += level == PLB_LOG_WARN && strstr(line, "not a number");
+    warnings += level == PLB_LOG_WARN && strstr(line, context);
 }
 
 static void a_loss_that_is_no_number_is_warned_of_once(void) {
@@ -215,7 +215,7 @@ static void a_loss_that_is_no_number_is_warned_of_once(void) {
     float weights[CLASSES * FEATURES];
     options.lr = 1e38;
     warnings = 0;
-    plb_log_set_sink(count_warnings, NULL);
+    plb_log_set_sink(count_warnings, "not a number");
     CHECK_OK(train(&options, NULL, &(watch){0}, weights, &r));
     plb_log_set_sink(NULL, NULL);
     CHECK(warnings == 1 && isnan(r.epochs[2].loss) && r.steps == 9);
@@ -246,8 +246,23 @@ static void bad_options_are_refused(void) {
     CHECK_FAILS(PLB_EINVAL, "momentum", train(&options, NULL, &(watch){0}, weights, &r));
     options = options_for(), options.optimizer = "sdg";
     CHECK_FAILS(PLB_EINVAL, "did you mean sgd?", train(&options, NULL, &(watch){0}, weights, &r));
-    options = options_for(), options.checkpoint = "/nowhere/x";
-    CHECK_FAILS(PLB_EIO, "/nowhere/x", train(&options, NULL, &(watch){0}, weights, &r));
+}
+
+static void a_checkpoint_that_is_not_written_ends_nothing(void) {
+    plb_train_result r;
+    float weights[CLASSES * FEATURES], expected[CLASSES * FEATURES];
+    plb_train_options options = options_for();
+    CHECK_OK(train(&options, NULL, &(watch){0}, expected, &r));
+    CHECK(r.unwritten == PLB_OK);
+    plb_train_result_free(&r);
+    options.checkpoint = "/nowhere/x", options.checkpoint_every = 1;
+    warnings = 0;
+    plb_log_set_sink(count_warnings, "training goes on");
+    CHECK_OK(train(&options, NULL, &(watch){0}, weights, &r));
+    plb_log_set_sink(NULL, NULL);
+    CHECK(warnings == 1 && memcmp(weights, expected, sizeof weights) == 0);
+    CHECK(r.unwritten == PLB_EIO && strstr(r.why, "/nowhere/x"));
+    plb_train_result_free(&r);
 }
 
 static const check_test tests[] = {
@@ -259,5 +274,7 @@ static const check_test tests[] = {
     {"a loss that is no number is warned of once", a_loss_that_is_no_number_is_warned_of_once},
     {"seeds differ and repeat", seeds_differ_and_repeat},
     {"bad options are refused", bad_options_are_refused},
+    {"a checkpoint that is not written ends nothing",
+     a_checkpoint_that_is_not_written_ends_nothing},
 };
 CHECK_MAIN(tests)

@@ -4,6 +4,8 @@
 
 With PLB_TEST_FULL=1 also what networks must learn: MNIST in one and in ten epochs, drawn shapes.
 """
+import fcntl
+import gzip
 import json
 import os
 import pathlib
@@ -194,6 +196,33 @@ def test_a_resumed_run_may_be_longer():
             pathlib.Path(folder, "parts").read_bytes()
 
 
+def test_a_resumed_run_is_not_shorter():
+    with tempfile.TemporaryDirectory() as folder:
+        train(*SMALL, "--epochs", 3, "--max-steps", 8, "--checkpoint", f"{folder}/c")
+        resume = ["train", "mnist_cnn", "--resume", f"{folder}/c", "--save", f"{folder}/w"]
+        expect_refusal(plumb(*resume, "--epochs", 2), "at epoch 3 already: expected at least as "
+                       "many epochs, found 2")
+        expect_refusal(plumb(*resume, "--max-steps", 7), "done 8 steps already: expected at least "
+                       "as many, found 7")
+        assert not pathlib.Path(folder, "w").exists()
+        assert train(*resume, "--max-steps", 8)["steps"] == 8
+        assert train(*resume)["steps"] == 9
+
+
+def test_a_checkpoint_is_not_replaced_by_its_weights():
+    with tempfile.TemporaryDirectory() as folder:
+        path, link = pathlib.Path(folder, "c"), pathlib.Path(folder, "link")
+        train(*SMALL, "--max-steps", 1, "--checkpoint", path)
+        link.symlink_to("c")
+        resume = ["train", "mnist_cnn", "--resume", path]
+        for name in (path, f"{folder}/../{pathlib.Path(folder).name}/c", link):
+            for words in (resume, [*SMALL, "--checkpoint", path]):
+                expect_refusal(plumb(*words, "--max-steps", 1, "--save", name),
+                               f"--save: expected another file than {words[-2]}")
+        train(*resume, "--max-steps", 2, "--checkpoint", path, "--save", f"{folder}/weights")
+        assert train(*resume, "--max-steps", 2)["steps"] == 2
+
+
 def rewrite(path, change):
     """Lets `change` have its way with the metadata of a checkpoint."""
     file = pathlib.Path(path).read_bytes()
@@ -296,6 +325,10 @@ def test_bad_usage_is_one_line_and_exit_2():
     with tempfile.TemporaryDirectory() as folder:
         expect_refusal(plumb(*SMALL, "--save", f"{folder}/x", "--checkpoint", f"{folder}/x"),
                        "--save: expected another file than --checkpoint")
+        pathlib.Path(folder, "to").symlink_to(folder)
+        for name in (f"{folder}/./x", f"{folder}/to/x"):  # of which neither is there yet
+            expect_refusal(plumb(*SMALL, "--save", name, "--checkpoint", f"{folder}/x"),
+                           "--save: expected another file than --checkpoint")
         for flag in ("--save", "--checkpoint"):  # not once all is trained
             expect_refusal(plumb(*SMALL, flag, folder), f"{flag}: {folder}: expected a file")
         write_idx(pathlib.Path(folder, "mnist"), 8)
@@ -327,6 +360,15 @@ def test_a_full_disk_is_exit_3():
     with open("/dev/full", "w", encoding="utf-8") as full:
         run = plumb(*SMALL, "--json", stdout=full)
         assert run.returncode == 3 and "No space left" in run.stderr, run
+    with tempfile.TemporaryDirectory() as folder:  # the weights may have another disk
+        run = plumb(*SMALL, "--epochs", 2, "--checkpoint", "/dev/full", "--save", f"{folder}/w")
+        assert run.returncode == 3 and "accuracy" in run.stdout, run
+        lines = run.stderr.splitlines()
+        assert len(lines) == 2 and "training goes on" in lines[0], run.stderr
+        assert "--checkpoint: /dev/full" in lines[1] and "No space left" in lines[1], run.stderr
+        train(*SMALL, "--epochs", 2, "--save", f"{folder}/expected")
+        assert pathlib.Path(folder, "w").read_bytes() == \
+            pathlib.Path(folder, "expected").read_bytes()
 
 
 def test_an_interrupt_leaves_a_checkpoint():
@@ -393,6 +435,65 @@ def test_data_lists_and_refuses():
         assert run.returncode == 0 and "all 4 files and samples are right" in run.stdout, run
 
 
+def test_who_downloads_waits_for_another_who_does():
+    nowhere = "http://127.0.0.1:9"
+    with tempfile.TemporaryDirectory() as folder:
+        place = pathlib.Path(folder, "mnist")
+        place.mkdir()
+        env = {**os.environ, "PLUMB_DATA": folder, "PLUMB_TEST_DATA": "", "http_proxy": nowhere,
+               "https_proxy": nowhere, "HTTPS_PROXY": nowhere, "ALL_PROXY": nowhere}
+        with open(place / ".lock", "w", encoding="utf-8") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            runs = [subprocess.Popen([PLUMB, *words], env=env, text=True, stdout=subprocess.PIPE,
+                                     stderr=subprocess.PIPE)
+                    for words in (["data", "get", "mnist"], ["data", "get", "mnist"],
+                                  ["train", "mnist_cnn", "--data", "auto", "--batch", "4"])]
+            for run in runs:
+                assert run.stderr.readline() == \
+                    "plumb: mnist: another process is at it; waiting\n", run.wait(10)
+            runs[1].send_signal(2)
+            assert runs[1].wait(30) == 130
+            write_idx(place, 8)
+        for run in (runs[0], runs[2]):
+            out, err = run.communicate(timeout=60)
+            assert run.returncode == 0 and not err, (run.returncode, err)
+            assert "digits" not in out, out
+        runs[1].communicate()
+        assert len(os.listdir(place)) == 4, os.listdir(place)
+
+
+def test_a_set_that_lacks_a_file_is_told_of():
+    with tempfile.TemporaryDirectory() as folder:
+        env = {"PLUMB_DATA": folder, "PLUMB_TEST_DATA": ""}
+        name = "t10k-labels-idx1-ubyte"
+
+        def listed():
+            text = plumb("data", env=env).stdout
+            found = json.loads(plumb("data", "--json", env=env).stdout)["data_sets"]
+            return text, next(row for row in found if row["name"] == "mnist")
+        write_idx(pathlib.Path(folder, "mnist"), 8)
+        text, row = listed()
+        assert row["lacks"] is None and row["folder"] and "lacks" not in text, (row, text)
+        pathlib.Path(folder, "mnist", name).unlink()
+        text, row = listed()
+        assert row["lacks"] == name, row
+        assert f"{folder}/mnist lacks {name}; plumb data get mnist\n" in text, text
+
+
+def test_what_is_said_of_a_damaged_gz_names_no_descriptor():
+    with tempfile.TemporaryDirectory() as folder:
+        place = pathlib.Path(folder, "mnist")
+        write_idx(place, 8)
+        plain = place / "train-images-idx3-ubyte"
+        packed = bytearray(gzip.compress(plain.read_bytes()))
+        packed[-8] ^= 1  # of its checksum
+        plain.unlink()
+        pathlib.Path(f"{plain}.gz").write_bytes(packed)
+        run = plumb("data", "check", "mnist", env={"PLUMB_DATA": folder, "PLUMB_TEST_DATA": ""})
+        assert run.returncode == 2 and "<fd:" not in run.stderr, run.stderr
+        assert f"{plain}.gz: gzip: incorrect data check" in run.stderr, run.stderr
+
+
 def write_set(folder, *names):
     """Pictures FOLDER/NAME.png, each of another grey."""
     for shade, name in enumerate(names):
@@ -425,6 +526,18 @@ def test_bad_files_are_in_the_document():
         found = json.loads(run.stdout)
         assert [bad["file"] for bad in found["bad"]] == ["sample 1"], found
         assert "test/b/4.png" in found["bad"][0]["wrong"] and "4.png" in found["check"], found
+
+
+def test_one_part_taken_for_two_is_checked_once():
+    with tempfile.TemporaryDirectory() as folder:
+        write_set(folder, "a/1", "b/2", "b/3")
+        run = plumb("data", "check", folder)
+        assert run.returncode == 0 and "all 3 files and samples are right" in run.stdout, run
+        pathlib.Path(folder, "b/3.png").write_bytes(b"none")
+        run = plumb("data", "check", folder, "--json")
+        expect_refusal(run, "b/3.png")
+        found = json.loads(run.stdout)
+        assert len(found["bad"]) == 1 and "more bad" not in found["check"], found
 
 
 def test_one_part_taken_for_two_is_warned_of():

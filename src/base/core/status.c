@@ -39,6 +39,7 @@ plb_status plb_fail(plb_status code, const char *format, ...) {
 
 static plb_status status_of_errno(int code) {
     if (code == ENOSPC || code == EDQUOT) return PLB_EFULL;
+    if (code == EINTR) return PLB_ECANCELLED; // by a signal that shall end what waits
     return code == ENOMEM ? PLB_ENOMEM : PLB_EIO;
 }
 

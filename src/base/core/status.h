@@ -10,7 +10,8 @@
 // Stores the formatted text for this thread and returns `code`.
 PLB_API plb_status plb_fail(plb_status code, const char *format, ...) PLB_PRINTF(2);
 
-// Fails with PLB_EFULL, PLB_ENOMEM or PLB_EIO as errno asks; the text ends in strerror's words.
+// Fails with PLB_EFULL, PLB_ENOMEM, PLB_ECANCELLED or PLB_EIO as errno asks; the text ends in
+// strerror's words.
 PLB_API plb_status plb_fail_errno(const char *format, ...) PLB_PRINTF(1);
 
 // Puts "prefix: " before this thread's current text, for a caller that knows the place.

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/atomic_file.h"
@@ -78,10 +79,19 @@ static void parse_line(char *line) {
     keep(second + 1, &choice);
 }
 
+// NULL, too, for what is no regular file: a pipe would wait for a writer for ever.
+static FILE *open_choices(const char *path) {
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    FILE *file = fd >= 0 && !fstat(fd, &info) && S_ISREG(info.st_mode) ? fdopen(fd, "r") : NULL;
+    if (!file && fd >= 0) close(fd);
+    return file;
+}
+
 static void load(void) { // locked
     char path[1024], line[4096];
     loaded = true;
-    FILE *file = file_path(path, sizeof path, false) ? fopen(path, "re") : NULL;
+    FILE *file = file_path(path, sizeof path, false) ? open_choices(path) : NULL;
     if (!file) return;
     bool known = fgets(line, sizeof line, file) && strcmp(line, first_line) == 0;
     while (known && fgets(line, sizeof line, file)) {
@@ -125,7 +135,7 @@ bool plb_choices_find(const char *lines, const char *key, plb_choice *out) {
 
 static bool begins_as_ours(const char *path) {
     char line[sizeof first_line + 1];
-    FILE *file = fopen(path, "re");
+    FILE *file = open_choices(path);
     if (!file) return false;
     bool ours = fgets(line, sizeof line, file) && strcmp(line, first_line) == 0;
     fclose(file);
@@ -134,6 +144,9 @@ static bool begins_as_ours(const char *path) {
 
 // A file of another version, or one that a full disk cut short, would take lines that nobody reads.
 static plb_status begin_anew(const char *path) {
+    struct stat info;
+    if (!stat(path, &info) && !S_ISREG(info.st_mode))
+        return plb_fail(PLB_EIO, "%s: no regular file", path);
     return plb_atomic_write_all(path, first_line, strlen(first_line));
 }
 
