@@ -60,6 +60,8 @@ PLB_MUST_USE plb_status plb_pass_fuse_chain(plb_graph **graph, const plb_pass_co
 // Gives every value a layout and inserts reorders where they meet.
 PLB_MUST_USE plb_status plb_pass_layout(plb_graph **graph, const plb_pass_context *context);
 
+// For passes: whether the op multiplies matrices, a convolution and its gradients among them.
+bool plb_pass_is_product(plb_op_id op);
 // For passes: hands the rewritten graph over in place of *graph.
 PLB_MUST_USE plb_status plb_pass_commit(plb_rewrite *rw, plb_graph **graph);
 

@@ -19,7 +19,7 @@ typedef struct autocast {
     int narrowed;                   // nodes
 } autocast;
 
-static bool is_matrix(plb_op_id op) {
+bool plb_pass_is_product(plb_op_id op) {
     return op == PLB_OP_conv || op == PLB_OP_conv_input_grad || op == PLB_OP_conv_weight_grad ||
            op == PLB_OP_matmul;
 }
@@ -81,7 +81,7 @@ static bool insists(const autocast *a, const plb_node *node, int k) {
 
 static bool goes_narrow(const autocast *a, const plb_node *node) {
     bool any = false;
-    if (is_matrix(node->op)) return is_f32(a, node->in[0]);
+    if (plb_pass_is_product(node->op)) return is_f32(a, node->in[0]);
     if (!follows(node->op)) return false;
     for (int k = 0; k < node->n_in; k++) {
         if (node->in[k] < 0 || is_vector(node->op, k)) continue;

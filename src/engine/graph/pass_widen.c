@@ -24,11 +24,6 @@ static bool is_narrow(plb_dtype dtype) {
     return plb_dtype_is_float(dtype) && dtype != PLB_F64;
 }
 
-static bool is_matrix(plb_op_id op) {
-    return op == PLB_OP_conv || op == PLB_OP_conv_input_grad || op == PLB_OP_conv_weight_grad ||
-           op == PLB_OP_matmul;
-}
-
 // To the nearest number of so many bits, whatever its size: range is not what is looked at
 // (T. J. Dekker: "A floating-point technique for extending the available precision", 1971, 5.7).
 static plb_value rounded(plb_graph *graph, plb_value x, int bits) {
@@ -87,7 +82,7 @@ enum { MAX_IN = 1024 }; // of a concat
 static plb_value operand(widening *w, const plb_node *node, int k) {
     if (node->in[k] < 0) return PLB_NONE;
     const plb_value value = w->rw.map[node->in[k]];
-    const bool coarse = w->operand_bits && is_matrix(node->op) && k < 2;
+    const bool coarse = w->operand_bits && plb_pass_is_product(node->op) && k < 2;
     return coarse ? rounded(w->rw.to, value, w->operand_bits) : value;
 }
 
